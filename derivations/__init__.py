@@ -1,0 +1,3 @@
+"""The statements: one module per system, written in the language of `derivations.language`. SymPy and data, no
+arrays.
+"""

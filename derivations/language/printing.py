@@ -1,0 +1,208 @@
+r"""Statements as LaTeX and as plain text, in the order in which they were written.
+
+The matrix product binds tighter than the Hadamard product, and that tighter than +. Readers differ on the first, so a
+product inside a Hadamard product is bracketed all the same: \left(Q K^{\top}\right) \odot M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sympy import Add, Basic, Expr, Integer, Mul, Symbol, latex, sstr
+
+SUM, HADAMARD, PRODUCT, ATOM = range(4)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one output language writes the operations."""
+
+    scalar: Callable[[Basic], str]
+    brackets: str
+    hadamard: str
+    transposed: str
+    inverse: str
+    subscript: Callable[[str, str], str]
+    constants: Mapping[str, str]
+    of_gates: Callable[[str, str], str]
+    big: Callable[[str, str, str, str, str], str]
+
+
+def _latex_subscript(name: str, index: str) -> str:
+    return f"{name}_{{{index}}}"
+
+
+def _text_subscript(name: str, index: str) -> str:
+    return f"{name}_{index}" if index.isalnum() else f"{name}_{{{index}}}"
+
+
+LATEX = Style(
+    scalar=lambda e: latex(e),
+    brackets=r"\left({}\right)",
+    hadamard=r" \odot ",
+    transposed=r"{}^{{\top}}",
+    inverse=r"{}^{{-1}}",
+    subscript=_latex_subscript,
+    constants={
+        "Eye": "I",
+        "Zeros": "0",
+        "Ones": r"\mathbf{1}",
+        "CausalMask": "M",
+        "StrictMask": "M^{-}",
+        "Decay": r"\Gamma",
+        "StrictDecay": r"\Gamma^{-}",
+        "ShiftedDecay": r"\Gamma^{\mathrm{sh}}",
+        "CumulativeProduct": r"\Pi^{\le}",
+        "RemainingProduct": r"\Pi^{>}",
+        "TotalProduct": r"\Pi",
+        "Diagonal": r"\operatorname{Diag}",
+        "TraceOf": r"\operatorname{tr}",
+    },
+    of_gates=lambda symbol, gates: rf"{symbol}_{{{gates}}}",
+    big=lambda symbol, index, lower, upper, body: rf"\{symbol}_{{{index}={lower}}}^{{{upper}}} {body}",
+)
+
+TEXT = Style(
+    scalar=lambda e: sstr(e),
+    brackets="({})",
+    hadamard=" ⊙ ",
+    transposed="{}ᵀ",
+    inverse="{}⁻¹",
+    subscript=_text_subscript,
+    constants={
+        "Eye": "I",
+        "Zeros": "0",
+        "Ones": "1",
+        "CausalMask": "M",
+        "StrictMask": "M⁻",
+        "Decay": "Γ",
+        "StrictDecay": "Γ⁻",
+        "ShiftedDecay": "Γˢʰ",
+        "CumulativeProduct": "Π≤",
+        "RemainingProduct": "Π>",
+        "TotalProduct": "Π",
+        "Diagonal": "Diag",
+        "TraceOf": "tr",
+    },
+    of_gates=lambda symbol, gates: f"{symbol}[{gates}]",
+    big=lambda symbol, index, lower, upper, body: (
+        f"{ {'sum': 'Σ', 'prod': 'Π'}[symbol] }_{{{index}={lower}..{upper}}} {body}"
+    ),
+)
+
+
+@dataclass
+class Printer:
+    """Prints in one style; `names` replaces symbols (S by S_{t-1}, a sequence by its block)."""
+
+    style: Style
+    names: Mapping[Basic, str] = field(default_factory=dict)
+
+    def __call__(self, e: Basic) -> str:
+        return self.at_least(e, SUM)
+
+    def at_least(self, e: Basic, level: int) -> str:
+        """`e`, in brackets if it binds less tightly than `level`."""
+        text, own = self.parts(e)
+        return text if own >= level else self.style.brackets.format(text)
+
+    def parts(self, e: Basic) -> tuple[str, int]:
+        if e in self.names:
+            return self.names[e], ATOM
+        rule = getattr(self, f"_{type(e).__name__}", None)
+        if rule is not None:
+            return rule(e)
+        constant = self.style.constants.get(type(e).__name__)
+        if constant is not None:
+            return self._constant(constant, e), ATOM
+        if hasattr(e, "sequence"):
+            return self.style.subscript(self._token_name(e), self.style.scalar(e.index)), ATOM
+        if isinstance(getattr(e, "shape", None), tuple) and e.args and isinstance(e.args[0], Symbol):
+            return self.style.scalar(e.args[0]), ATOM
+        return self._scalar(e)
+
+    def _token_name(self, token: Any) -> str:
+        name = str(token.sequence.args[0])
+        return self.style.scalar(Symbol(name.lower() if type(token).__name__ == "Token" else name))
+
+    def _constant(self, symbol: str, e: Basic) -> str:
+        """Masks are written bare; the decays too, as long as their gate is the usual gamma."""
+        argument = e.args[0] if e.args else None
+        if type(e).__name__ in ("Diagonal", "TraceOf"):
+            return symbol + self.style.brackets.format(self(argument))
+        if hasattr(e, "gates") or type(e).__name__ == "TotalProduct":
+            return symbol if str(argument) == "gamma" else self.style.of_gates(symbol, self(argument))
+        return symbol
+
+    def _scalar(self, e: Basic) -> tuple[str, int]:
+        if isinstance(e, Mul) and any(isinstance(a, Expr) and hasattr(a, "sequence") for a in e.args):
+            coefficient, rest = e.as_coeff_Mul()
+            if coefficient != 1 and coefficient == -1:
+                return f"-{self.at_least(rest, PRODUCT)}", SUM
+        return self.style.scalar(e), (SUM if isinstance(e, Add) or e.could_extract_minus_sign() else PRODUCT)
+
+    def _Product(self, e: Any) -> tuple[str, int]:
+        last = len(e.args) - 1
+        factors = [self._factor(a, leftmost=k == 0, rightmost=k == last) for k, a in enumerate(e.args)]
+        return " ".join(factors), PRODUCT
+
+    def _factor(self, e: Any, leftmost: bool, rightmost: bool) -> str:
+        text, own = self.parts(e)
+        open_ended = type(e).__name__ == "TokenSum" and not rightmost
+        nested = type(e).__name__ in ("Scaled", "Product") and not leftmost
+        return self.style.brackets.format(text) if own < PRODUCT or open_ended or nested else text
+
+    def _Scaled(self, e: Any) -> tuple[str, int]:
+        factor, matrix = e.args
+        inner = self.at_least(matrix, PRODUCT)
+        if factor == -1:
+            return f"-{inner}", SUM
+        level = SUM if factor.could_extract_minus_sign() else PRODUCT
+        return f"{self.at_least(factor, PRODUCT) if level == PRODUCT else self(factor)} {inner}", level
+
+    def _Sum(self, e: Any) -> tuple[str, int]:
+        out = self(e.args[0])
+        for term in e.args[1:]:
+            text = self(term)
+            out += f" - {text[1:]}" if text.startswith("-") else f" + {text}"
+        return out, SUM
+
+    def _Hadamard(self, e: Any) -> tuple[str, int]:
+        return self.style.hadamard.join(self.at_least(a, ATOM) for a in e.args), HADAMARD
+
+    def _Transposed(self, e: Any) -> tuple[str, int]:
+        return self.style.transposed.format(self.at_least(e.args[0], ATOM)), ATOM
+
+    def _Inverted(self, e: Any) -> tuple[str, int]:
+        return self.style.inverse.format(self.at_least(e.args[0], ATOM)), ATOM
+
+    def _ScalarOf(self, e: Any) -> tuple[str, int]:
+        return self.at_least(e.args[0], PRODUCT), PRODUCT
+
+    def _TokenSum(self, e: Any) -> tuple[str, int]:
+        return self._big("sum", e)
+
+    def _GateProduct(self, e: Any) -> tuple[str, int]:
+        return self._big("prod", e)
+
+    def _big(self, symbol: str, e: Any) -> tuple[str, int]:
+        body, index, lower, upper = e.args[:4]
+        write = self.style.scalar
+        return self.style.big(symbol, write(index), write(lower), write(upper), self.at_least(body, PRODUCT)), PRODUCT
+
+
+def latex_of(e: Basic, names: Mapping[Basic, str] | None = None) -> str:
+    """LaTeX of a statement; `names` replaces symbols."""
+    return Printer(LATEX, names or {})(e)
+
+
+def text_of(e: Basic, names: Mapping[Basic, str] | None = None) -> str:
+    """Plain text of a statement; `names` replaces symbols."""
+    return Printer(TEXT, names or {})(e)
+
+
+def subscripted(style: Style, name: str, index: Expr) -> str:
+    """A name with an index: S_{t-1}."""
+    return style.subscript(style.scalar(Symbol(name)), style.scalar(Integer(0) + index))

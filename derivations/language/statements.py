@@ -1,0 +1,160 @@
+"""Derivations and identities: what a module of `derivations/` declares.
+
+A *derivation* is a system with its forms and sources; an *identity* says that two forms are equal under assumptions,
+or (expected = "refuted") that a formula which was printed somewhere isn't.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from sympy import Basic
+
+from derivations.language.assumptions import Assumption
+from derivations.language.errors import StatementError
+from derivations.language.expressions import Statement, same_shape
+from derivations.language.forms import Form
+from derivations.language.symbols import State
+
+LANGUAGE = Path(__file__).parent
+Verdict = Literal["holds", "refuted", "unknown", "vacuous"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a formula was published."""
+
+    title: str
+    where: str = ""
+    url: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(part for part in (self.title, self.where, self.url) if part)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a module."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def caller() -> Place:
+    """The nearest line outside the language package: where a statement is written."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        Path(frame.f_code.co_filename).parent == LANGUAGE or frame.f_code.co_filename.startswith("<")
+    ):
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """Two forms and the claim that they are equal.
+
+    Args:
+        name: short, unique within its derivation.
+        left, right: the two forms.
+        says: the claim in one sentence.
+        assumptions: what the inputs must fulfil.
+        expected: "holds", or "refuted" for a formula that is known to be wrong as printed.
+        source: where the formula was printed.
+        claims: permanent ids of the claims of documents that this identity decides.
+        matching: how the left side's states are read off the right side's, where the two sides carry different states.
+        carries: whether final states are compared, from any initial state; by default wherever both sides have the
+        same states.
+    """
+
+    name: str
+    left: Form
+    right: Form
+    says: str = ""
+    assumptions: tuple[Assumption, ...] = ()
+    expected: Literal["holds", "refuted"] = "holds"
+    source: str = ""
+    claims: tuple[str, ...] = ()
+    matching: Mapping[State, Statement] | None = None
+    carries: bool | None = None
+    place: Place = field(default_factory=caller)
+
+    def __post_init__(self) -> None:
+        same_shape(f"compare the two sides of {self.name!r}:", self.left.shape, self.right.shape)
+        if self.expected not in ("holds", "refuted"):
+            raise StatementError(f"an identity is expected to be 'holds' or 'refuted', not {self.expected!r}")
+        if self.matching is not None and set(self.matching) != set(self.left.states):
+            raise StatementError(
+                f"matching gives values for {sorted(map(str, self.matching))}, the left side has {self.left.states}"
+            )
+        if self.carries is None:
+            object.__setattr__(self, "carries", self.matching is not None or self._same_states())
+        if self.carries and not self.matching and not self._same_states():
+            raise StatementError(f"{self.left.states} and {self.right.states} can't be compared without a matching")
+
+    def _same_states(self) -> bool:
+        return bool(self.left.states) and self.left.states == self.right.states
+
+    def inputs(self) -> list[Basic]:
+        """Every named matrix and scalar that is read from outside, sorted by name; initial states among them where
+        carried.
+        """
+        found = self.left.symbols() | self.right.symbols()
+        for assumption in self.assumptions:
+            found |= assumption.subjects()
+        if self.carries:
+            found |= set(self.right.states)
+        return sorted(found, key=str)
+
+    def with_sides(self, left: Form, right: Form) -> Identity:
+        """The same claim about other forms (a falsified side, say)."""
+        return replace(self, left=left, right=right)
+
+    def without(self, assumption: Assumption) -> Identity:
+        """The same claim with one assumption dropped."""
+        return replace(self, assumptions=tuple(a for a in self.assumptions if a is not assumption))
+
+
+@dataclass(frozen=True, eq=False)
+class Derivation:
+    """A system: its forms by name, its identities, its sources.
+
+    Args:
+        name: the name under which it is verified and shown, a Python identifier.
+        title: as people call it.
+        summary: what it is, in a sentence or two.
+        forms: the ways to compute it, by name ("recurrence", "matrix", "chunkwise", ...).
+        identities: what is claimed.
+        sources: where it was published.
+    """
+
+    name: str
+    title: str
+    summary: str
+    forms: Mapping[str, Form]
+    identities: Sequence[Identity]
+    sources: Sequence[Source] = ()
+    place: Place = field(default_factory=caller)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise StatementError(
+                f"{self.name!r} can't be the name of a derivation: use letters, digits and underscores"
+            )
+        object.__setattr__(self, "identities", tuple(self.identities))
+        object.__setattr__(self, "sources", tuple(self.sources))
+        names = [identity.name for identity in self.identities]
+        for name in names:
+            if names.count(name) > 1:
+                raise StatementError(f"{self.name} has two identities with the name {name!r}")
+
+    def identity(self, name: str) -> Identity:
+        """The identity with this name."""
+        return next(identity for identity in self.identities if identity.name == name)

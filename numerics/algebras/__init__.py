@@ -1,0 +1,1 @@
+"""The number systems, one file each, with one contract (contract.py)."""

@@ -1,0 +1,265 @@
+"""Degrees: for every value, a bound on the degree of its entries as rational functions of the inputs.
+
+The Schwartz-Zippel bound needs it: a nonzero polynomial of degree D vanishes at a random point of GF(p) with
+probability at most D / p. A denominator is kept as a product of the things that were divided by, so that a sum over
+the same denominator doesn't
+square it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from sympy import Rational
+
+from derivations.language.structure import Structure
+from numerics.algebras.contract import Algebra, Positions
+
+Divisor = tuple[int, int]
+"""Something that was divided by: a serial number and its degree."""
+Denominator = dict[Divisor, int]
+"""Divisors with their exponents."""
+
+
+def degree_of(denominator: Denominator) -> int:
+    """The degree of a product of divisors."""
+    return sum(divisor[1] * exponent for divisor, exponent in denominator.items())
+
+
+def _least_common(a: Denominator, b: Denominator) -> Denominator:
+    return a if not b else {d: max(a.get(d, 0), b.get(d, 0)) for d in a | b}
+
+
+def _multiplied(a: Denominator, b: Denominator) -> Denominator:
+    return a if not b else {d: a.get(d, 0) + b.get(d, 0) for d in a | b}
+
+
+def _power(a: Denominator, exponent: int) -> Denominator:
+    return {d: e * exponent for d, e in a.items()} if exponent else {}
+
+
+@dataclass(frozen=True)
+class Degree:
+    """The largest degree of a numerator, and the denominator that all entries share.
+
+    `by_row` keeps the rows of a sequence apart, whose denominators differ. `slope` is for lower triangular n x n
+    matrices made of decays: entry (i, j) has at most the degree numerator + slope (i - j). `terms` counts the
+    positions that a sum runs over.
+    """
+
+    numerator: int
+    denominator: Denominator
+    rows: int
+    columns: int
+    by_row: tuple[Degree, ...] = field(default=())
+    slope: int = 0
+    terms: int = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.columns
+
+    def flat(self) -> Degree:
+        """The same bound without a slope."""
+        return replace(self, numerator=self.numerator + self.slope * (self.rows - 1), slope=0) if self.slope else self
+
+    def over(self, denominator: Denominator) -> Degree:
+        """The same value written over a multiple of its denominator."""
+        extra = degree_of(denominator) - degree_of(self.denominator)
+        return replace(self, numerator=self.numerator + extra, denominator=denominator, by_row=())
+
+    def gap(self, other: Degree) -> int:
+        """The degree of the numerator of a difference, row by row where both sides have rows."""
+        if self.slope or other.slope:
+            return self.flat().gap(other.flat())
+        if self.by_row and other.by_row:
+            return max(mine.gap(theirs) for mine, theirs in zip(self.by_row, other.by_row, strict=True))
+        common = _least_common(self.denominator, other.denominator)
+        return max(self.over(common).numerator, other.over(common).numerator)
+
+    @property
+    def size(self) -> int:
+        """Numerator and denominator together."""
+        return self.numerator + degree_of(self.denominator)
+
+
+def _joined(rows: Sequence[Degree]) -> tuple[int, Denominator]:
+    """Numerator and denominator of rows that are written over one denominator."""
+    if not any(row.denominator for row in rows):
+        return max(row.numerator for row in rows), {}
+    common: Denominator = {}
+    for row in rows:
+        common = _least_common(common, row.denominator)
+    whole = degree_of(common)
+    return max(row.numerator + whole - degree_of(row.denominator) for row in rows), common
+
+
+class Degrees(Algebra):
+    """Bounds on degrees; the inputs have degree one."""
+
+    name = "degrees"
+
+    def __init__(self) -> None:
+        self._serial = count()
+
+    def _divisor(self, degree: int) -> Denominator:
+        return {(next(self._serial), degree): 1}
+
+    def value(self, rows: int, columns: int, degree: int = 1) -> Degree:
+        """An input whose entries are polynomials of this degree in what is drawn."""
+        return Degree(degree, {}, rows, columns)
+
+    def fractions(self, rows: int, columns: int, degree: int) -> Degree:
+        """An input each of whose rows has a denominator of its own, of the numerators' degree."""
+        return self._from_rows([Degree(degree, self._divisor(degree), 1, columns) for _ in range(rows)], columns)
+
+    def _from_rows(self, rows: Sequence[Degree], columns: int) -> Degree:
+        numerator, denominator = _joined(rows)
+        return Degree(numerator, denominator, len(rows), columns, tuple(rows) if denominator else ())
+
+    def number(self, value: Rational) -> Degree:
+        del value
+        return Degree(0, {}, 1, 1)
+
+    def zeros(self, rows: int, columns: int) -> Degree:
+        return Degree(0, {}, rows, columns)
+
+    ones = zeros
+
+    def lower(self, size: int, offset: int) -> Degree:
+        del offset
+        return Degree(0, {}, size, size)
+
+    def identity(self, size: int) -> Degree:
+        return Degree(0, {}, size, size)
+
+    def _row_by_row(self, a: Degree, b: Degree, combine: Callable[[Degree, Degree], Degree]) -> Degree:
+        rows, columns, terms = max(a.rows, b.rows), max(a.columns, b.columns), max(a.terms, b.terms)
+        if rows == 1 or not (a.by_row or b.by_row):
+            return replace(combine(a, b), rows=rows, columns=columns, by_row=(), terms=terms)
+        a, b = a.flat(), b.flat()
+        parts = [x.by_row or (replace(x, rows=1),) * rows for x in (a, b)]
+        return self._from_rows([combine(x, y) for x, y in zip(*parts, strict=True)], columns)
+
+    def add(self, a: Degree, b: Degree) -> Degree:
+        slope = max(a.slope, b.slope)
+        a, b = replace(a, slope=0), replace(b, slope=0)
+        total = self._row_by_row(
+            a, b, lambda x, y: replace(x, numerator=x.gap(y), denominator=_least_common(x.denominator, y.denominator))
+        )
+        return replace(total, slope=slope)
+
+    def negate(self, a: Degree) -> Degree:
+        return a
+
+    def multiply(self, a: Degree, b: Degree) -> Degree:
+        slope = a.slope + b.slope
+        a, b = replace(a, slope=0), replace(b, slope=0)
+        product = self._row_by_row(
+            a,
+            b,
+            lambda x, y: replace(
+                x, numerator=x.numerator + y.numerator, denominator=_multiplied(x.denominator, y.denominator)
+            ),
+        )
+        return replace(product, slope=slope)
+
+    def matmul(self, a: Degree, b: Degree) -> Degree:
+        a, b = a.flat(), b.flat()
+        product = self.multiply(replace(a, columns=b.columns), replace(b, rows=a.rows, by_row=()))
+        return replace(product, rows=a.rows, columns=b.columns)
+
+    def transpose(self, a: Degree) -> Degree:
+        a = a.flat()
+        return replace(a, rows=a.columns, columns=a.rows, by_row=())
+
+    def reciprocal(self, a: Degree) -> Degree:
+        if a.rows > 1:
+            rows = a.by_row or (replace(a, rows=1),) * a.rows
+            return self._from_rows([self.reciprocal(row) for row in rows], a.columns)
+        a = a.flat()
+        return self._divided(replace(a, numerator=degree_of(a.denominator), denominator={}), a.numerator)
+
+    def _divided(self, value: Degree, degree: int) -> Degree:
+        """`value` divided by something new of this degree; by as many different things as a sum over positions has
+        terms.
+        """
+        if not degree:
+            return value
+        extra = (value.terms - 1) * degree
+        divisor = self._divisor(value.terms * degree)
+        return replace(value, numerator=value.numerator + extra, denominator=_multiplied(value.denominator, divisor))
+
+    def sqrt(self, a: Degree) -> Degree:
+        return a
+
+    def solve(self, a: Degree, b: Degree, structure: Structure) -> Degree:
+        size, b = a.rows, replace(b.flat(), by_row=(), terms=max(a.terms, b.terms))
+        own = degree_of(a.denominator)
+        if structure.unit and (structure.lower or structure.upper):
+            # along a path i > j > ... > l of substitutions the slopes add up to (i - l) slope
+            steps = 0 if structure.lower and structure.upper else size - 1
+            numerator = b.numerator + steps * (max(a.numerator, own) + a.slope)
+            return replace(b, numerator=numerator, denominator=_multiplied(b.denominator, _power(a.denominator, steps)))
+        # Cramer's rule for (numerators of a) x = (denominator of a) b
+        a = a.flat()
+        return self._divided(replace(b, numerator=b.numerator + (size - 1) * a.numerator + own), size * a.numerator)
+
+    def diagonal(self, column: Degree) -> Degree:
+        return replace(column.flat(), columns=column.rows)
+
+    def trace(self, a: Degree) -> Degree:
+        return replace(a.flat(), rows=1, columns=1, by_row=())
+
+    def token(self, sequence: Degree, position: Positions) -> Degree:
+        sequence = sequence.flat()
+        rows = sequence.by_row
+        if isinstance(position, int):
+            chosen = rows[position] if rows else sequence
+            return Degree(chosen.numerator, chosen.denominator, sequence.columns, 1)
+        numerator, denominator = _joined(rows[position.start : position.stop] if rows else (sequence,))
+        return Degree(numerator, denominator, sequence.columns, 1, terms=len(position))
+
+    def block(self, sequence: Degree, start: int, stop: int) -> Degree:
+        sequence = sequence.flat()
+        if sequence.by_row:
+            return self._from_rows(sequence.by_row[start:stop], sequence.columns)
+        return replace(sequence, rows=stop - start)
+
+    def stack(self, columns: Sequence[Degree]) -> Degree:
+        return self._from_rows([replace(c.flat(), rows=1, columns=c.rows) for c in columns], columns[0].rows)
+
+    def concatenate(self, blocks: Sequence[Degree]) -> Degree:
+        rows = [row for b in map(Degree.flat, blocks) for row in (b.by_row or (replace(b, rows=1),) * b.rows)]
+        return self._from_rows(rows, blocks[0].columns)
+
+    def total(self, a: Degree) -> Degree:
+        # the terms of a sum over positions are written over one denominator, see `token` and `_divided`
+        return replace(a, terms=1)
+
+    def sum_of_products(self, a: Degree, b: Degree) -> Degree:
+        return self.total(self.matmul(a, b))
+
+    def decay(self, gates: Degree) -> Degree:
+        # entry (i, j) is a product of i - j gates; with denominators it is written over the n-th power of the common
+        # one
+        if gates.denominator:
+            return replace(self.cumulative_product(gates), columns=gates.rows)
+        return Degree(0, {}, gates.rows, gates.rows, slope=gates.numerator)
+
+    shifted_decay = decay
+
+    def cumulative_product(self, gates: Degree) -> Degree:
+        numerator = gates.rows * max(gates.numerator, degree_of(gates.denominator))
+        return Degree(numerator, _power(gates.denominator, gates.rows), gates.rows, 1)
+
+    remaining_product = cumulative_product
+
+    def power(self, a: Degree, exponent: int) -> Degree:
+        base = self.reciprocal(a) if exponent < 0 else a
+        value = self.number(Rational(1))
+        for _ in range(abs(exponent)):
+            value = self.multiply(value, base)
+        return value

@@ -1,0 +1,72 @@
+"""Floating point on any array-API namespace: NumPy, Torch, CuPy. The reference that kernels are compared with, and
+gradients through Torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Rational
+
+from numerics.algebras.arrays import ArrayAlgebra
+from numerics.algebras.contract import Value
+
+
+class Floats(ArrayAlgebra):
+    """Matrices of floats of one dtype, on one device.
+
+    Args:
+        xp: an array-API namespace (`array_api_compat.numpy`, `.torch`, `.cupy`).
+        dtype: a floating dtype of that namespace.
+        device: where constants are made; the namespace's default where None.
+    """
+
+    exact = False
+
+    def __init__(self, xp: Any, dtype: Any, device: Any = None) -> None:
+        self.xp, self.dtype, self.device = xp, dtype, device
+        self.name = (
+            f"{xp.__name__.rsplit('.', 1)[-1]} {str(dtype).rsplit('.', 1)[-1].strip('<>').split()[-1].strip(chr(39))}"
+        )
+
+    @property
+    def unit_roundoff(self) -> float:
+        """Half the distance from 1 to the next number."""
+        return float(self.xp.finfo(self.dtype).eps) / 2
+
+    def asarray(self, value: Any) -> Value:
+        """An array of this dtype on this device."""
+        return self.xp.asarray(value, dtype=self.dtype, device=self.device)
+
+    def number(self, value: Rational) -> Value:
+        return self.asarray([[float(value)]])
+
+    def zeros(self, rows: int, columns: int) -> Value:
+        return self.xp.zeros((rows, columns), dtype=self.dtype, device=self.device)
+
+    def ones(self, rows: int, columns: int) -> Value:
+        return self.xp.ones((rows, columns), dtype=self.dtype, device=self.device)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return a + b
+
+    def negate(self, a: Value) -> Value:
+        return -a
+
+    def multiply(self, a: Value, b: Value) -> Value:
+        return a * b
+
+    def matmul(self, a: Value, b: Value) -> Value:
+        return self.xp.matmul(a, b)
+
+    def total(self, a: Value) -> Value:
+        return self.xp.sum(a, axis=0)
+
+    def reciprocal(self, a: Value) -> Value:
+        return 1 / a
+
+    def sqrt(self, a: Value) -> Value:
+        return self.xp.sqrt(a)
+
+    def solve_general(self, a: Value, b: Value) -> Value:
+        return self.xp.linalg.solve(a, b)

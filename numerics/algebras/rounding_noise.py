@@ -1,0 +1,57 @@
+"""Float64 with relative noise u after each operation: how far an implementation of unit roundoff u may honestly be off.
+
+A rounding changes a result by a relative error of at most u. Here it does so at random, independently; a sum of m
+products gets the error of m such roundings, which grows like sqrt(m). Several draws give the size of the error that
+the formula,
+evaluated in this order, must be expected to have. It says nothing about a wrong formula: that error doesn't shrink
+with u.
+"""
+
+from __future__ import annotations
+
+import array_api_compat.numpy as xp
+import numpy as np
+
+from numerics.algebras.contract import Value
+from numerics.algebras.floats import Floats
+
+
+class RoundingNoise(Floats):
+    """NumPy float64, perturbed by the unit roundoff of another precision.
+
+    Args:
+        unit_roundoff: u of the precision that is imitated (2^-24 for float32).
+        rng: where the noise comes from.
+    """
+
+    def __init__(self, unit_roundoff: float, rng: np.random.Generator) -> None:
+        super().__init__(xp, np.float64)
+        self.name = f"rounding noise {unit_roundoff:.2g}"
+        self.noise_level, self.rng = unit_roundoff, rng
+
+    def _noisy(self, value: Value, scale: Value | None = None, roundings: int = 1) -> Value:
+        """`value` off by u sqrt(roundings) times a random share of `scale` (of itself where None)."""
+        noise = self.rng.uniform(-1, 1, value.shape)
+        return value + self.noise_level * roundings**0.5 * noise * (value if scale is None else scale)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self._noisy(a + b)
+
+    def multiply(self, a: Value, b: Value) -> Value:
+        return self._noisy(a * b)
+
+    def matmul(self, a: Value, b: Value) -> Value:
+        return self._noisy(np.matmul(a, b), np.matmul(abs(a), abs(b)), a.shape[-1])
+
+    def total(self, a: Value) -> Value:
+        return self._noisy(a.sum(axis=0), abs(a).sum(axis=0), len(a))
+
+    def reciprocal(self, a: Value) -> Value:
+        return self._noisy(1 / a)
+
+    def sqrt(self, a: Value) -> Value:
+        return self._noisy(np.sqrt(a))
+
+    def solve_general(self, a: Value, b: Value) -> Value:
+        """Elimination with pivoting solves a system that is off by about sqrt(m) roundings (backward stability)."""
+        return self._noisy(np.linalg.solve(self._noisy(a, roundings=a.shape[-1]), b))

@@ -1,0 +1,449 @@
+"""The one walk: a statement and values for its symbols give a value, in whatever number system.
+
+    evaluate((Q @ K.T).hadamard(M) @ V, {Q: ..., K: ..., V: ..., n: 8}, algebra)
+
+An environment maps named matrices, scalars and dimensions to their values, and positions to row numbers counted from
+0. Everything that the product says about a formula is this walk in some algebra (numerics/algebras/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sympy import Add, Basic, Integer, Mul, Pow, Rational, Symbol
+
+from derivations.language.errors import NoMeaning, StatementError
+from derivations.language.expressions import (
+    Diagonal,
+    Eye,
+    Hadamard,
+    Inverted,
+    Ones,
+    Product,
+    ScalarOf,
+    Scaled,
+    Sum,
+    TraceOf,
+    Transposed,
+    Zeros,
+)
+from derivations.language.forms import (
+    Algorithm,
+    Chunkwise,
+    Closed,
+    Defined,
+    FinalState,
+    Form,
+    Recurrence,
+    Substituted,
+    TokenRows,
+    Transport,
+    sequence_of,
+)
+from derivations.language.masks import (
+    CausalMask,
+    CumulativeProduct,
+    Decay,
+    GateProduct,
+    RemainingProduct,
+    ShiftedDecay,
+    StrictDecay,
+    StrictMask,
+    TokenSum,
+    TotalProduct,
+)
+from derivations.language.structure import structure
+from derivations.language.symbols import GateToken, Named, Token, i, j, n, s, t
+from numerics.algebras.contract import Algebra, Value
+
+Environment = Mapping[Any, Any]
+Rule = Callable[[Any, Environment, Algebra], Value]
+
+CHUNK = Symbol("C", integer=True, positive=True)
+"""The size of a block of a chunkwise form, as a key of the environment."""
+
+
+@dataclass(frozen=True)
+class RootOf:
+    """The key under which an environment keeps the square root of an input that is drawn as a square."""
+
+    subject: Basic
+
+
+def evaluate(e: Basic, env: Environment, algebra: Algebra) -> Value:
+    """The value of a matrix expression or scalar.
+
+    Raises:
+        UndefinedValue: there is none at these inputs (a singular matrix, a division by zero).
+        NoMeaning: the algebra has no such operation.
+        KeyError: a symbol has no value.
+    """
+    if e in env:
+        return env[e]
+    kind: Any = type(e)
+    return _rule_for(kind)(e, env, algebra)
+
+
+@cache
+def _rule_for(kind: Any) -> Rule:
+    rule = RULES.get(kind) or next((r for base, r in RULES.items() if issubclass(kind, base)), None)
+    if rule is None:
+        raise NoMeaning(f"the walk has no rule for {kind.__name__}")
+    return rule
+
+
+def integer(e: Basic, env: Environment) -> int:
+    """The value of a dimension, or of a position counted from 1."""
+    if isinstance(e, Integer):
+        return int(e)
+    if isinstance(e, Symbol):
+        return env[e] if e.is_positive else env[e] + 1  # dimensions are positive, positions are kept from 0
+    if isinstance(e, Add | Mul):
+        values = [integer(a, env) for a in e.args]
+        return sum(values) if isinstance(e, Add) else _product_of(values)
+    raise StatementError(f"{e} isn't a dimension or position")
+
+
+def _product_of(values: list[int]) -> int:
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+def _position(index: Basic, env: Environment) -> Any:
+    bound = env.get(index)
+    return bound if bound is not None else integer(index, env) - 1
+
+
+def _product(e: Any, env: Environment, algebra: Algebra) -> Value:
+    """From the right, so that an inverse becomes the solution of a system; a trailing inverse is solved from the left
+    side.
+    """
+    factors = list(e.args)
+    value = None
+    while factors:
+        factor = factors.pop()
+        if isinstance(factor, Diagonal) and value is not None:
+            value = algebra.multiply(evaluate(factor.args[0], env, algebra), value)
+        elif not isinstance(factor, Inverted):
+            own = evaluate(factor, env, algebra)
+            value = own if value is None else algebra.matmul(own, value)
+        elif value is not None:
+            value = _solved(factor, value, env, algebra)
+        elif factors:
+            head = factors[0] if len(factors) == 1 else Product(*factors)
+            return _solved_from_the_right(factor, evaluate(head, env, algebra), env, algebra)
+        else:
+            value = evaluate(factor, env, algebra)
+    return value
+
+
+def _solved(inverse: Inverted, b: Value, env: Environment, algebra: Algebra) -> Value:
+    inner = inverse.args[0]
+    return algebra.solve(evaluate(inner, env, algebra), b, structure(inner))
+
+
+def _solved_from_the_right(inverse: Inverted, b: Value, env: Environment, algebra: Algebra) -> Value:
+    """B A^-1 as the transpose of the solution of A^T X = B^T."""
+    inner = inverse.args[0]
+    a = algebra.transpose(evaluate(inner, env, algebra))
+    return algebra.transpose(algebra.solve(a, algebra.transpose(b), structure(inner).transposed))
+
+
+def _inverse_alone(e: Any, env: Environment, algebra: Algebra) -> Value:
+    return _solved(e, algebra.identity(integer(e.shape[0], env)), env, algebra)
+
+
+def _folded(operation: str) -> Rule:
+    def rule(e: Any, env: Environment, algebra: Algebra) -> Value:
+        combine = getattr(algebra, operation)
+        value = evaluate(e.args[0], env, algebra)
+        for argument in e.args[1:]:
+            value = combine(value, evaluate(argument, env, algebra))
+        return value
+
+    return rule
+
+
+def _sum(e: Any, env: Environment, algebra: Algebra) -> Value:
+    value = evaluate(e.args[0], env, algebra)
+    for term in e.args[1:]:
+        if isinstance(term, Scaled) and term.args[0] == -1:
+            value = algebra.subtract(value, evaluate(term.args[1], env, algebra))
+        else:
+            value = algebra.add(value, evaluate(term, env, algebra))
+    return value
+
+
+def _scaled(e: Any, env: Environment, algebra: Algebra) -> Value:
+    factor, matrix = e.args
+    value = evaluate(matrix, env, algebra)
+    if factor == -1:
+        return algebra.negate(value)
+    return algebra.multiply(evaluate(factor, env, algebra), value)
+
+
+def _token(e: Any, env: Environment, algebra: Algebra) -> Value:
+    return algebra.token(evaluate(e.sequence, env, algebra), _position(e.index, env))
+
+
+def _power(e: Any, env: Environment, algebra: Algebra) -> Value:
+    base, exponent = e.as_base_exp()
+    if exponent.is_Integer:
+        return algebra.power(evaluate(base, env, algebra), int(exponent))
+    if exponent.is_Rational and exponent.q == 2:
+        return algebra.power(_root(base, env, algebra), int(exponent.p))
+    return algebra.power(evaluate(base, env, algebra), integer(exponent, env))
+
+
+def _root(base: Basic, env: Environment, algebra: Algebra) -> Value:
+    subject = sequence_of(base)
+    root = env.get(RootOf(subject))
+    if root is None:
+        return algebra.sqrt(evaluate(base, env, algebra))
+    return algebra.token(root, _position(base.index, env)) if isinstance(base, GateToken) else root
+
+
+def _token_sum(e: Any, env: Environment, algebra: Algebra) -> Value:
+    summand, index, lower, upper = e.args
+    positions = range(integer(lower, env) - 1, integer(upper, env))
+    if not positions:
+        return algebra.zeros(*(integer(side, env) for side in e.shape))
+    inner = {**env, index: positions}
+    first, rest = (summand.args[0], summand.args[1:]) if isinstance(summand, Product) else (summand, ())
+    other = (rest[0] if len(rest) == 1 else Product(*rest)) if rest else None
+    if other is not None and first.has(index) and other.has(index) and not isinstance(first, Inverted):
+        return algebra.sum_of_products(evaluate(first, inner, algebra), evaluate(other, inner, algebra))
+    if not summand.has(index):
+        return algebra.multiply(algebra.number(Rational(len(positions))), evaluate(summand, env, algebra))
+    return algebra.total(evaluate(summand, inner, algebra))
+
+
+def _gate_product(e: Any, env: Environment, algebra: Algebra) -> Value:
+    factor, index, lower, upper = e.args
+    value = algebra.number(Rational(1))
+    for position in range(integer(lower, env) - 1, integer(upper, env)):
+        value = algebra.multiply(value, evaluate(factor, {**env, index: position}, algebra))
+    return value
+
+
+def _of_gates(operation: str) -> Rule:
+    return lambda e, env, algebra: getattr(algebra, operation)(evaluate(e.args[0], env, algebra))
+
+
+def _strict_decay(e: Any, env: Environment, algebra: Algebra) -> Value:
+    return algebra.subtract(
+        algebra.decay(evaluate(e.args[0], env, algebra)), algebra.identity(integer(e.shape[0], env))
+    )
+
+
+def _total_product(e: Any, env: Environment, algebra: Algebra) -> Value:
+    products = algebra.cumulative_product(evaluate(e.args[0], env, algebra))
+    return algebra.token(products, products.shape[-2] - 1)
+
+
+def _missing(e: Any, env: Environment, algebra: Algebra) -> Value:
+    del env, algebra
+    raise StatementError(f"{e} has no value here: it isn't an input of the form")
+
+
+RULES: dict[type, Rule] = {
+    Product: _product,
+    Scaled: _scaled,
+    Sum: _sum,
+    Hadamard: _folded("multiply"),
+    Transposed: lambda e, env, algebra: algebra.transpose(evaluate(e.args[0], env, algebra)),
+    Inverted: _inverse_alone,
+    Diagonal: lambda e, env, algebra: algebra.diagonal(evaluate(e.args[0], env, algebra)),
+    TraceOf: lambda e, env, algebra: algebra.trace(evaluate(e.args[0], env, algebra)),
+    ScalarOf: lambda e, env, algebra: evaluate(e.args[0], env, algebra),
+    Eye: lambda e, env, algebra: algebra.identity(integer(e.shape[0], env)),
+    Zeros: lambda e, env, algebra: algebra.zeros(*(integer(side, env) for side in e.shape)),
+    Ones: lambda e, env, algebra: algebra.ones(*(integer(side, env) for side in e.shape)),
+    StrictMask: lambda e, env, algebra: algebra.lower(integer(e.shape[0], env), -1),
+    CausalMask: lambda e, env, algebra: algebra.lower(integer(e.shape[0], env), 0),
+    StrictDecay: _strict_decay,
+    ShiftedDecay: _of_gates("shifted_decay"),
+    Decay: _of_gates("decay"),
+    CumulativeProduct: _of_gates("cumulative_product"),
+    RemainingProduct: _of_gates("remaining_product"),
+    TotalProduct: _total_product,
+    Token: _token,
+    GateToken: _token,
+    TokenSum: _token_sum,
+    GateProduct: _gate_product,
+    Named: _missing,
+    Add: _folded("add"),
+    Mul: _folded("multiply"),
+    Pow: _power,
+    Rational: lambda e, env, algebra: algebra.number(e),
+    Symbol: _missing,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a form computes: its output, and its final states where it has any."""
+
+    output: Value
+    states: tuple[Value, ...] = ()
+
+
+def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
+    """The value of a form. A recurrence starts from the values of its state symbols in `env`, else from its own
+    initial state.
+    """
+    match form:
+        case Closed():
+            return Outcome(evaluate(form.expression, env, algebra))
+        case TokenRows():
+            return Outcome(algebra.stack(_columns(form.row, env, algebra)))
+        case Transport():
+            return Outcome(_transport(form, env, algebra))
+        case Chunkwise():
+            return _run_chunks(form, env, algebra)
+        case Recurrence():
+            return _run_tokens(form, env, algebra)
+        case FinalState():
+            states = dict(zip(form.recurrence.states, run(form.recurrence, env, algebra).states, strict=True))
+            return Outcome(evaluate(form.value, {**env, **states}, algebra))
+        case Substituted():
+            return run(form.form, {**env, **_substitutes(form, env, algebra)}, algebra)
+        case Defined():
+            return run(form.form, {**env, sequence_of(form.defined): _defined(form, env, algebra)}, algebra)
+        case Algorithm():
+            return Outcome(form.function(algebra, **{str(x): env[x] for x in form.inputs}))
+    raise NoMeaning(f"the walk has no rule for the form {type(form).__name__}")
+
+
+def _columns(row: Basic, env: Environment, algebra: Algebra) -> list[Value]:
+    return [evaluate(row, {**env, t: position}, algebra) for position in algebra.positions(env[n])]
+
+
+def start(recurrence: Recurrence, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
+    """The states before the first token."""
+    initial: dict[Basic, Value] = {}
+    for index, state in enumerate(recurrence.states):
+        if state in env:
+            initial[state] = env[state]
+        elif recurrence.initial is not None:
+            initial[state] = evaluate(recurrence.initial[index], env, algebra)
+        else:
+            initial[state] = algebra.zeros(*(integer(side, env) for side in state.shape))
+    return initial
+
+
+def step(
+    recurrence: Recurrence, env: Environment, states: dict[Basic, Value], algebra: Algebra
+) -> tuple[dict[Basic, Value], Value]:
+    """One token (or block), bound in `env`: the new states and the output."""
+    before = {**env, **states}
+    after = {
+        x: evaluate(update, before, algebra) for x, update in zip(recurrence.states, recurrence.updates, strict=True)
+    }
+    reads = after if recurrence.read == "after" else states
+    return after, evaluate(recurrence.readout, {**env, **reads}, algebra)
+
+
+def _run_tokens(form: Recurrence, env: Environment, algebra: Algebra) -> Outcome:
+    states, outputs = start(form, env, algebra), []
+    for position in algebra.positions(env[n]):
+        states, output = step(form, {**env, t: position}, states, algebra)
+        outputs.append(output)
+    return Outcome(algebra.stack(outputs), tuple(states.values()))
+
+
+def blocks(env: Environment, algebra: Algebra) -> list[dict[Any, Any]]:
+    """The environments of the blocks: sequences cut into C tokens, n the length of the block."""
+    length, size = env[n], env[CHUNK]
+    sequences = {x: value for x, value in env.items() if _is_sequence(x)}
+    cut = []
+    for first in range(0, length, size):
+        last = min(first + size, length)
+        cut.append({**env, **{x: algebra.block(v, first, last) for x, v in sequences.items()}, n: last - first})
+    return cut
+
+
+def _is_sequence(key: Any) -> bool:
+    named = key.subject if isinstance(key, RootOf) else key
+    return isinstance(named, Named) and named.shape[0] == n
+
+
+def _run_chunks(form: Chunkwise, env: Environment, algebra: Algebra) -> Outcome:
+    states, outputs = start(form, env, algebra), []
+    for block in blocks(env, algebra):
+        states, output = step(form, block, states, algebra)
+        outputs.append(output)
+    return Outcome(algebra.concatenate(outputs), tuple(states.values()))
+
+
+def _substitutes(form: Substituted, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
+    """The new values of the replaced symbols, all computed from the old ones."""
+    values = {}
+    for key, replacement in form.mapping.items():
+        if isinstance(replacement, Form):
+            values[key] = run(replacement, env, algebra).output
+        elif isinstance(key, Token | GateToken):
+            values[sequence_of(key)] = algebra.stack(_columns(replacement, env, algebra))
+        else:
+            values[key] = evaluate(replacement, env, algebra)
+    return values
+
+
+def _defined(form: Defined, env: Environment, algebra: Algebra) -> Value:
+    if isinstance(form.definition, Form):
+        return run(form.definition, env, algebra).output
+    if not isinstance(form.defined, Token | GateToken):
+        return evaluate(form.definition, env, algebra)
+    rows: list[Value] = []
+    for position in algebra.positions(env[n]):
+        known = {**env, t: position} | ({sequence_of(form.defined): algebra.stack(rows)} if rows else {})
+        rows.append(evaluate(form.definition, known, algebra))
+    return algebra.stack(rows)
+
+
+def _transport(form: Transport, env: Environment, algebra: Algebra) -> Value:
+    """A, column by column from the last: the rows q_i^T F_i ... F_{j+1} of all i >= j are kept and multiplied by one
+    more factor.
+    """
+    if form.order == "ascending":
+        return _transport_ascending(form, env, algebra)
+    length = env[n]
+    columns: list[Value] = []
+    carried: Value | None = None
+    for position in reversed(range(length)):
+        own = algebra.transpose(evaluate(form.left, {**env, i: position}, algebra))
+        carried = own if carried is None else algebra.concatenate([own, carried])
+        column = algebra.matmul(carried, evaluate(form.right, {**env, j: position}, algebra))
+        if position:
+            column = algebra.concatenate([_zero_column(column, position, algebra), column])
+        columns.append(column)
+        carried = algebra.matmul(carried, evaluate(form.factor, {**env, s: position}, algebra))
+    return algebra.transpose(algebra.stack(columns[::-1]))
+
+
+def _zero_column(like: Value, rows: int, algebra: Algebra) -> Value:
+    """Zeros with the batch of `like`."""
+    return algebra.multiply(algebra.zeros(rows, 1), algebra.block(like, 0, 1))
+
+
+def _transport_ascending(form: Transport, env: Environment, algebra: Algebra) -> Value:
+    length = env[n]
+    rows: list[list[Value]] = [[] for _ in range(length)]
+    for column in range(length):
+        right = evaluate(form.right, {**env, j: column}, algebra)
+        product = algebra.identity(integer(form.factor.shape[0], env))
+        for row in range(length):
+            if row < column:
+                entry = algebra.multiply(algebra.number(Rational(0)), algebra.block(right, 0, 1))
+            else:
+                if row > column:
+                    product = algebra.matmul(product, evaluate(form.factor, {**env, s: row}, algebra))
+                left = algebra.transpose(evaluate(form.left, {**env, i: row}, algebra))
+                entry = algebra.matmul(algebra.matmul(left, product), right)
+            rows[row].append(entry)
+    return algebra.stack([algebra.concatenate(row) for row in rows])

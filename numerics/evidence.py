@@ -1,0 +1,84 @@
+"""What was run and what came of it. A status is computed from these records and never typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Rung = Literal["typed", "exact", "field", "floats", "assumptions", "mutants"]
+Verdict = Literal["holds", "refuted", "unknown", "vacuous"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One rung of one identity.
+
+    `sizes` lists the sizes that were tried, `details` what belongs to the rung (prime, trials, error bound, seed,
+    tolerance, ...), and `message` says in a sentence why the verdict isn't "holds".
+    """
+
+    rung: Rung
+    verdict: Verdict
+    sizes: tuple[dict[str, int], ...] = ()
+    seconds: float = 0.0
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """A flat record."""
+        record: dict[str, Any] = {
+            "rung": self.rung,
+            "verdict": self.verdict,
+            "sizes": list(self.sizes),
+            "seconds": round(self.seconds, 4),
+        }
+        return record | ({"message": self.message} if self.message else {}) | self.details
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """The smallest input on which the two sides differ: exact numbers, both values, and the factorised gap at this
+    size.
+
+    `inputs` maps each input to its rows; `compared` says what differs ("output" or a final state); numbers are
+    written as fractions.
+    """
+
+    sizes: dict[str, int]
+    inputs: dict[str, list[list[str]]]
+    compared: str
+    left: list[list[str]]
+    right: list[list[str]]
+    gap: str
+    entry: tuple[int, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """The record of `verify --json`."""
+        return {
+            "sizes": self.sizes,
+            "inputs": self.inputs,
+            "compared": self.compared,
+            "left": self.left,
+            "right": self.right,
+            "gap": self.gap,
+            "entry": list(self.entry),
+        }
+
+
+def combined(evidence: list[Evidence]) -> Verdict:
+    """The verdict of an identity from its rungs.
+
+    An exact or modular refutation refutes. Floats alone can't refute what was proved: then the verdict is unknown.
+    """
+    by_rung = {e.rung: e.verdict for e in evidence}
+    if by_rung.get("typed", "holds") != "holds":
+        return by_rung["typed"]
+    if "refuted" in (by_rung.get("exact"), by_rung.get("field")):
+        return "refuted"
+    verdicts = set(by_rung.values())
+    if verdicts == {"refuted"} or (by_rung.keys() <= {"typed", "floats"} and "refuted" in verdicts):
+        return "refuted"
+    for verdict in ("vacuous", "unknown", "refuted"):
+        if verdict in verdicts:
+            return "unknown" if verdict == "refuted" else verdict
+    return "holds" if verdicts == {"holds"} else "unknown"

@@ -1,0 +1,335 @@
+"""Inputs for an identity in each number system, drawn from its assumptions.
+
+eta >= 0 whose square root is taken is drawn as a square r^2, so that the root is r, exactly; |w|^2 = c is a relation
+between symbols, a reflected point of the sphere in a field, and a rescaled vector in floats; any other condition is
+checked and drawn
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sympy import Basic, Eq, Integer, Pow, Rational, Symbol
+from sympy.core.relational import Ge, Gt, Le, Lt, Ne, Relational
+
+from derivations.language.assumptions import Assumption
+from derivations.language.errors import NoMeaning, UndefinedValue
+from derivations.language.expressions import Statement
+from derivations.language.forms import Form, sequence_of
+from derivations.language.statements import Identity
+from derivations.language.structure import structure
+from derivations.language.symbols import GateToken, Named, State, d_k, d_v, n, t
+from numerics.algebras.contract import Algebra, Value
+from numerics.algebras.degrees import Degrees
+from numerics.algebras.finite_field import FiniteField
+from numerics.algebras.objects import matrix_of
+from numerics.algebras.polynomials import Polynomials
+from numerics.algebras.rationals import Rationals
+from numerics.evaluate import CHUNK, RootOf, evaluate
+
+DRAWS = 200
+"""How often a condition that isn't built into the draw is tried before the assumptions count as vacuous."""
+
+
+class CannotDraw(Exception):
+    """No input was found that fulfils the assumptions."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Concrete dimensions. A dimension of the user's own takes the size of d_k."""
+
+    n: int
+    d_k: int
+    d_v: int
+    chunk: int = 2
+
+    def environment(self, identity: Identity) -> dict[Any, int]:
+        """The dimensions of an identity with their sizes."""
+        known = {n: self.n, d_k: self.d_k, d_v: self.d_v, CHUNK: self.chunk}
+        found = {x for e in _all_expressions(identity) for x in e.atoms(Symbol) if x.is_integer and x.is_positive}
+        return dict.fromkeys(found, self.d_k) | known
+
+    def as_json(self) -> dict[str, int]:
+        """The sizes by name."""
+        return {"n": self.n, "d_k": self.d_k, "d_v": self.d_v, "chunk": self.chunk}
+
+
+def _all_expressions(identity: Identity) -> list[Basic]:
+    sides = [*identity.left.expressions().values(), *identity.right.expressions().values()]
+    matching = list((identity.matching or {}).values())
+    return [*sides, *matching, *identity.inputs(), *(a.condition for a in identity.assumptions)]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the assumptions of an identity enter a draw."""
+
+    squares: frozenset[Basic]
+    spheres: Mapping[Basic, Rational]
+    values: Mapping[Basic, Basic]
+    signs: Mapping[Basic, str]
+    conditions: tuple[Assumption, ...]
+
+
+def plan(identity: Identity) -> Plan:
+    """Sorts the assumptions into those that are built into a draw and those that are checked afterwards."""
+    rooted = _subjects_under_roots(identity)
+    spheres: dict[Basic, Rational] = {}
+    values: dict[Basic, Basic] = {}
+    signs: dict[Basic, str] = {}
+    conditions: list[Assumption] = []
+    for assumption in identity.assumptions:
+        norm, sign = assumption.norm_of, assumption.sign_of
+        if norm is not None:
+            spheres[norm[0].sequence] = Rational(norm[1])
+        elif sign is not None:
+            signs[sequence_of(sign[0])] = sign[1]
+        elif isinstance(assumption.condition, Eq) and isinstance(assumption.condition.lhs, GateToken | Symbol):
+            values[assumption.condition.lhs] = assumption.condition.rhs
+        conditions.append(assumption)
+    return Plan(frozenset(rooted & signs.keys()), spheres, values, signs, tuple(conditions))
+
+
+def _subjects_under_roots(identity: Identity) -> set[Basic]:
+    roots = {p for e in _all_expressions(identity) for p in e.atoms(Pow) if p.exp.is_Rational and p.exp.q == 2}
+    return {sequence_of(p.base) for p in roots}
+
+
+def has_division(identity: Identity) -> bool:
+    """Whether a value may be undefined: a division, or the inverse of a matrix that isn't unit triangular."""
+    from derivations.language.expressions import Inverted
+
+    for e in _all_expressions(identity):
+        if any(p.exp.is_negative for p in e.atoms(Pow)):
+            return True
+        if any(not structure(x.args[0]).unit for x in e.atoms(Inverted)):
+            return True
+    return False
+
+
+def shape_of(symbol: Basic, env: Mapping[Any, int]) -> tuple[int, int]:
+    """The concrete shape of an input; a scalar is 1 x 1."""
+    if not isinstance(symbol, Named):
+        return 1, 1
+    rows, columns = (
+        int(side.xreplace({k: Integer(v) for k, v in env.items() if isinstance(k, Symbol)})) for side in symbol.shape
+    )
+    return rows, columns
+
+
+def label(symbol: Basic, row: int, column: int, shape: tuple[int, int]) -> str:
+    """The name of an entry: k_2 (the second token, d = 1), k_{2,1}, gamma_2, S_{1,2}."""
+    name = str(symbol)
+    if not isinstance(symbol, Named):
+        return name
+    if isinstance(symbol, State):
+        return f"{name}0" if shape == (1, 1) else f"{name}0_{row + 1}_{column + 1}"
+    name = name.lower() if symbol.shape[1] != 1 else name
+    index = f"{name}_{row + 1}"
+    return index if shape[1] == 1 else f"{index}_{column + 1}"
+
+
+@dataclass(frozen=True)
+class SymbolicInputs:
+    """Polynomial generators for every entry of every input."""
+
+    algebra: Polynomials
+    env: dict[Any, Any]
+    entries: dict[str, tuple[Basic, int, int]]
+
+
+def symbolic_inputs(identity: Identity, sizes: Sizes) -> SymbolicInputs:
+    """Every entry of every input as a generator of its own; roots and spheres by squares and relations."""
+    dimensions = sizes.environment(identity)
+    how = plan(identity)
+    drawn = [x for x in identity.inputs() if x not in {sequence_of(k) for k in how.values}]
+    # the first coordinates on spheres lead, so that w_1^2 is the leading term of w_1^2 + w_2^2 + ... - c
+    drawn.sort(key=lambda x: x not in how.spheres)
+    entries: dict[str, tuple[Basic, int, int]] = {}
+    for x in drawn:
+        shape = shape_of(x, dimensions)
+        for row, column in _column_by_column(shape) if x in how.spheres else product(range(shape[0]), range(shape[1])):
+            entries[label(x, row, column, shape)] = (x, row, column)
+    algebra = Polynomials(tuple(entries))
+    env: dict[Any, Any] = dict(dimensions)
+    names = {place: name for name, place in entries.items()}
+    for x in drawn:
+        rows, columns = shape_of(x, dimensions)
+        value = matrix_of([[algebra.generator(names[x, r, c]) for c in range(columns)] for r in range(rows)])
+        if x in how.squares:
+            env[RootOf(x)] = value
+            value = value * value
+        if x in how.spheres:
+            for row in value:
+                algebra.add_relation(sum(w * w for w in row[1:]) + row[0] * row[0] - algebra.entry(how.spheres[x]))
+        env[x] = value
+    add_values(how, env, algebra)
+    return SymbolicInputs(algebra, env, entries)
+
+
+def _column_by_column(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    return ((row, column) for column in range(shape[1]) for row in range(shape[0]))
+
+
+def add_values(how: Plan, env: dict[Any, Any], algebra: Algebra) -> None:
+    """Inputs that an assumption gives a value: gamma_t = 1."""
+    for key, value in how.values.items():
+        if isinstance(key, GateToken):
+            env[key.sequence] = algebra.stack(
+                [evaluate(value, {**env, t: p}, algebra) for p in algebra.positions(env[n])]
+            )
+        else:
+            env[key] = evaluate(value, env, algebra)
+
+
+def field_inputs(
+    identity: Identity, sizes: Sizes, algebra: FiniteField, rng: np.random.Generator, trials: int
+) -> dict[Any, Any]:
+    """Uniform residues, with a leading dimension of trials; a square or a point of a sphere where an assumption asks
+    for it.
+    """
+
+    def draw(x: Basic, shape: tuple[int, int], how: Plan) -> dict[Any, Value]:
+        value = algebra.random(rng, (trials, *shape))
+        if x in how.squares:
+            return {RootOf(x): value, x: algebra.multiply(value, value)}
+        if x in how.spheres:
+            return {x: _reflected(how.spheres[x], value, algebra)}
+        return {x: value}
+
+    return _drawn(identity, sizes, algebra, draw)
+
+
+def _drawn(
+    identity: Identity, sizes: Sizes, algebra: Algebra, draw: Callable[[Basic, tuple[int, int], Plan], dict[Any, Value]]
+) -> dict[Any, Any]:
+    how = plan(identity)
+    env: dict[Any, Any] = dict(sizes.environment(identity))
+    given = {sequence_of(key) for key in how.values}
+    for x in identity.inputs():
+        if x not in given:
+            env |= draw(x, shape_of(x, env), how)
+    add_values(how, env, algebra)
+    return env
+
+
+def degree_inputs(identity: Identity, sizes: Sizes, algebra: Degrees) -> dict[Any, Any]:
+    """The degrees of what `field_inputs` draws, in the residues that are drawn uniformly."""
+
+    def draw(x: Basic, shape: tuple[int, int], how: Plan) -> dict[Any, Value]:
+        if x in how.squares:
+            return {RootOf(x): algebra.value(*shape), x: algebra.value(*shape, degree=2)}
+        if x in how.spheres:
+            return {x: algebra.fractions(*shape, degree=2)}
+        return {x: algebra.value(*shape)}
+
+    return _drawn(identity, sizes, algebra, draw)
+
+
+def base_point(norm_squared: Rational, width: int) -> list[int]:
+    """Integers with the given sum of squares.
+
+    Raises:
+        CannotDraw: there are none in this dimension.
+    """
+    if norm_squared.is_Integer and norm_squared > 0:
+        bound = int(norm_squared**0.5) + 1
+        for head in product(range(bound, -1, -1), repeat=min(width, 4)):
+            if sum(x * x for x in head) == norm_squared:
+                return [*head, *([0] * (width - len(head)))]
+    raise CannotDraw(f"no integer point with |w|^2 = {norm_squared} in dimension {width}")
+
+
+def _reflected(norm_squared: Rational, axis: Value, algebra: Algebra) -> Value:
+    """b - 2 (b.x)/(x.x) x for every row x: almost every rational point of the sphere through b."""
+    width = axis.shape[-1]
+    base = algebra.transpose(
+        algebra.concatenate([algebra.number(Rational(x)) for x in base_point(norm_squared, width)])
+    )
+    ones = algebra.ones(width, 1)
+    along = algebra.matmul(algebra.multiply(axis, base), ones)
+    length = algebra.matmul(algebra.multiply(axis, axis), ones)
+    factor = algebra.multiply(algebra.number(Rational(2)), algebra.multiply(along, algebra.reciprocal(length)))
+    return algebra.subtract(base, algebra.multiply(factor, axis))
+
+
+def rational_inputs(identity: Identity, sizes: Sizes, rng: np.random.Generator) -> dict[Any, Any]:
+    """Small fractions that fulfil every assumption.
+
+    Raises:
+        CannotDraw: none were found in DRAWS draws.
+    """
+    algebra = Rationals()
+    pool = [Fraction(p, q) for p in range(-3, 4) for q in (1, 2)]
+
+    def draw(x: Basic, shape: tuple[int, int], how: Plan) -> dict[Any, Value]:
+        sign = how.signs.get(x)
+        rows = [
+            [_signed(pool[rng.integers(len(pool))], sign, x in how.squares) for _ in range(shape[1])]
+            for _ in range(shape[0])
+        ]
+        value = matrix_of(rows)
+        return {x: _reflected(how.spheres[x], value, algebra) if x in how.spheres else value}
+
+    for _ in range(DRAWS):
+        try:
+            env = _drawn(identity, sizes, algebra, draw)
+            if all(fulfilled(a, env, algebra) for a in identity.assumptions):
+                return env
+        except (UndefinedValue, NoMeaning):
+            continue
+    raise CannotDraw(
+        f"no input fulfils {' and '.join(map(str, identity.assumptions))} (tried {DRAWS} at n = {sizes.n})"
+    )
+
+
+def _signed(value: Fraction, sign: str | None, square: bool) -> Fraction:
+    if sign is None:
+        return value
+    value = abs(value) if value or sign == ">=" else Fraction(1)
+    return value * value if square else value
+
+
+RELATIONS: dict[type, Callable[[Any, Any], bool]] = {
+    Ge: lambda a, b: a >= b,
+    Gt: lambda a, b: a > b,
+    Le: lambda a, b: a <= b,
+    Lt: lambda a, b: a < b,
+    Eq: lambda a, b: a == b,
+    Ne: lambda a, b: a != b,
+}
+
+
+def fulfilled(assumption: Assumption, env: Mapping[Any, Any], algebra: Algebra) -> bool:
+    """Whether inputs in an ordered number system fulfil an assumption, at every token and in the whole batch."""
+    condition = assumption.condition
+    if isinstance(condition, Statement):
+        try:
+            evaluate(condition.I, env, algebra)
+        except UndefinedValue:
+            return False
+        return True
+    assert isinstance(condition, Relational)
+    compare = RELATIONS[type(condition)]
+    for position in range(env[n]) if condition.has(t) else (0,):
+        left, right = (evaluate(side, {**env, t: position}, algebra) for side in condition.args)
+        if not np.all(compare(left, right)):
+            return False
+    return True
+
+
+def sides_are_one_object(identity: Identity) -> bool:
+    """Whether the two sides are literally the same statement, so that comparing them shows nothing."""
+    left, right = identity.left, identity.right
+    return left is right or _same(left, right)
+
+
+def _same(left: Form, right: Form) -> bool:
+    return type(left) is type(right) and left == right

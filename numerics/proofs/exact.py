@@ -1,0 +1,91 @@
+"""Rung 2, exact: equal as polynomials (or rational functions) with every input symbolic, at several small sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from derivations.language.errors import NoMeaning, UndefinedValue
+from derivations.language.forms import Chunkwise, Form, recurrence_or_none
+from derivations.language.statements import Identity
+from numerics.algebras.polynomials import RationalFunction
+from numerics.evidence import Evidence
+from numerics.inputs import CannotDraw, Sizes, SymbolicInputs, has_division, symbolic_inputs
+from numerics.proofs.compare import sides
+
+SMALL = (Sizes(1, 1, 1), Sizes(2, 1, 1), Sizes(2, 2, 1), Sizes(3, 2, 2))
+LARGEST = Sizes(6, 3, 2)
+CARRIED = (Sizes(7, 2, 1, chunk=2), Sizes(7, 1, 2, chunk=3))
+"""A carried state first shows in the third chunk; both sizes end in a ragged tail."""
+WITH_DIVISION = (Sizes(4, 2, 1), Sizes(3, 3, 2))
+"""Rational functions grow fast: their largest sizes are smaller."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The first entry at which the two sides differ, as a polynomial or rational function."""
+
+    sizes: Sizes
+    compared: str
+    entry: tuple[int, int]
+    value: Any
+    inputs: SymbolicInputs
+
+
+def schedule(identity: Identity) -> tuple[Sizes, ...]:
+    """The sizes at which an identity is tried, smallest first."""
+    chunked = any(_is_chunked(side) for side in (identity.left, identity.right))
+    if has_division(identity):
+        return (*SMALL, *WITH_DIVISION)
+    return (*SMALL, *(CARRIED if chunked else ()), LARGEST)
+
+
+def _is_chunked(form: Form) -> bool:
+    return isinstance(recurrence_or_none(form), Chunkwise)
+
+
+def gap_at(identity: Identity, sizes: Sizes) -> Gap | None:
+    """The first nonzero entry of left - right, or None where the two sides are equal.
+
+    Raises:
+        UndefinedValue, NoMeaning, CannotDraw: the statement has no value at these sizes.
+    """
+    inputs = symbolic_inputs(identity, sizes)
+    for compared, left, right in sides(identity, inputs.env, inputs.algebra):
+        difference = inputs.algebra.difference(left, right)
+        for row in range(difference.shape[0]):
+            for column in range(difference.shape[1]):
+                if not inputs.algebra.is_zero(difference[row, column]):
+                    return Gap(sizes, compared, (row, column), difference[row, column], inputs)
+    return None
+
+
+def check(identity: Identity) -> Evidence:
+    """The exact rung of one identity."""
+    begun = perf_counter()
+    tried: list[dict[str, int]] = []
+    skipped: list[str] = []
+    for sizes in schedule(identity):
+        try:
+            gap = gap_at(identity, sizes)
+        except (UndefinedValue, CannotDraw) as error:
+            skipped.append(f"n = {sizes.n}, d_k = {sizes.d_k}, d_v = {sizes.d_v}: {error}")
+            continue
+        except NoMeaning as error:
+            return Evidence("exact", "unknown", tuple(tried), perf_counter() - begun, f"{identity.place}: {error}")
+        tried.append(sizes.as_json())
+        if gap is not None:
+            where = f"{gap.compared}, row {gap.entry[0] + 1}, column {gap.entry[1] + 1}"
+            return Evidence(
+                "exact", "refuted", tuple(tried), perf_counter() - begun, f"the sides differ at n = {sizes.n}: {where}"
+            )
+    details: dict[str, Any] = {"without_a_value": skipped} if skipped else {}
+    if not tried:
+        return Evidence("exact", "unknown", (), perf_counter() - begun, f"no size has a value: {skipped[0]}", details)
+    return Evidence("exact", "holds", tuple(tried), perf_counter() - begun, details=details)
+
+
+def numerator(entry: Any) -> Any:
+    """The numerator of a polynomial or rational function."""
+    return entry.numerator if isinstance(entry, RationalFunction) else entry

@@ -1,0 +1,210 @@
+"""Floating point: both sides in each precision at hand, within a tolerance that is computed from rounding noise.
+
+The two sides round differently. How far each may be off its exact value is measured by evaluating it several times
+with noise of the unit roundoff u (numerics/algebras/rounding_noise.py), row by row. The difference of the sides must
+stay within MARGIN
+standard deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import array_api_compat.numpy as xp
+import numpy as np
+from sympy import Basic, Eq
+
+from derivations.language.errors import NoMeaning, UndefinedValue
+from derivations.language.statements import Identity
+from derivations.language.symbols import Gate
+from numerics.algebras.floats import Floats
+from numerics.algebras.rounding_noise import RoundingNoise
+from numerics.evidence import Evidence, Verdict
+from numerics.inputs import DRAWS, CannotDraw, Plan, Sizes, add_values, base_point, fulfilled, plan, shape_of
+from numerics.proofs.compare import sides
+
+DRAWS_OF_NOISE = 6
+MARGIN = 12.0
+"""Noise draws estimate the standard deviation of a row's error with 6 x d entries each; true roundings are correlated
+along a recurrence, which a margin of 12 deviations covers. A planted error of 10^-6 relative is far outside
+(tests/test_floats.py
+measures it)."""
+SHARP = 1e-3
+"""An input on which the tolerance reaches this share of the output tests nothing and isn't counted."""
+DEFAULT = (Sizes(n=96, d_k=16, d_v=12, chunk=16), Sizes(n=33, d_k=5, d_v=7, chunk=8))
+
+FAMILIES = ("plain", "gates near one", "gates near zero", "repeated keys", "zero rows", "large norms")
+
+
+def numpy_float64() -> Floats:
+    """The floats that are always there."""
+    return Floats(xp, np.float64)
+
+
+def float_inputs(
+    identity: Identity, sizes: Sizes, rng: np.random.Generator, family: str = "plain", batch: int = 2
+) -> dict[Any, Any]:
+    """Float64 inputs with a leading batch dimension that fulfil the assumptions.
+
+    Args:
+        family: one of FAMILIES.
+        batch: the leading dimension (heads, say).
+
+    Raises:
+        CannotDraw: no draw fulfilled the assumptions.
+    """
+    how = plan(identity)
+    dimensions = sizes.environment(identity)
+    given = {getattr(key, "sequence", key) for key in how.values}
+    for _ in range(DRAWS):
+        env: dict[Any, Any] = dict(dimensions)
+        for x in identity.inputs():
+            if x not in given:
+                env[x] = _draw(x, (batch, *shape_of(x, env)), how, rng, family)
+        add_values(how, env, numpy_float64())
+        if _fulfilled(identity, env):
+            return env
+    raise CannotDraw(f"no float input fulfils {' and '.join(map(str, identity.assumptions))} in {DRAWS} draws")
+
+
+def _fulfilled(identity: Identity, env: dict[Any, Any]) -> bool:
+    """Whether the conditions that aren't built into the draw hold in every matrix of the batch."""
+    algebra = numpy_float64()
+    checked = [a for a in identity.assumptions if a.norm_of is None and not isinstance(a.condition, Eq)]
+    return all(fulfilled(a, env, algebra) for a in checked)
+
+
+def _draw(x: Basic, shape: tuple[int, ...], how: Plan, rng: np.random.Generator, family: str) -> np.ndarray:
+    if x in how.spheres:
+        value = rng.normal(size=shape)
+        if shape[-1] == 1:
+            base_point(how.spheres[x], 1)  # refuses where the sphere has no such point
+        return value * np.sqrt(float(how.spheres[x]) / (value**2).sum(axis=-1, keepdims=True))
+    if isinstance(x, Gate) or x in how.signs:
+        return _gates(shape, rng, family)
+    value = rng.normal(size=shape) / np.sqrt(shape[-1])
+    if family == "large norms":
+        return value * 3
+    if family == "repeated keys" and len(shape) > 2 and shape[-2] > 1:
+        return np.repeat(value[..., ::2, :], 2, axis=-2)[..., : shape[-2], :]
+    if family == "zero rows" and shape[-2] > 1:
+        return value * (rng.random((*shape[:-1], 1)) > 0.25)
+    return value
+
+
+def _gates(shape: tuple[int, ...], rng: np.random.Generator, family: str) -> np.ndarray:
+    uniform = rng.uniform(0.02, 1, shape)
+    if family == "gates near one":
+        return 1 - 1e-3 * uniform
+    if family == "gates near zero":
+        return 1e-3 * uniform
+    return uniform
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far two sides are apart, in units of the tolerance; `sharpness` is the tolerance as a share of the output."""
+
+    error_over_tolerance: float
+    sharpness: float
+    where: str
+
+    @property
+    def vacuous(self) -> bool:
+        return not self.sharpness < SHARP
+
+
+def compare(identity: Identity, env: Mapping[Any, Any], algebra: Floats, rng: np.random.Generator) -> Comparison:
+    """Both sides in the precision of `algebra`, against the noise that this precision makes."""
+    arrays = {key for key, value in env.items() if not isinstance(value, int)}
+    rounded = {key: algebra.asarray(value) if key in arrays else value for key, value in env.items()}
+    doubles = {key: np.asarray(value, dtype=np.float64) if key in arrays else value for key, value in rounded.items()}
+    pairs = [
+        (name, np.asarray(a, np.float64), np.asarray(b, np.float64)) for name, a, b in sides(identity, rounded, algebra)
+    ]
+    tolerances = _tolerances(identity, doubles, algebra.unit_roundoff, rng)
+    worst = Comparison(0.0, 0.0, "")
+    for (name, left, right), (tolerance, scale) in zip(pairs, tolerances, strict=True):
+        ratio = _ratio(abs(left - right).max(axis=-1), tolerance)
+        sharpness = float(np.nanmax(_ratio(tolerance, scale)))
+        row = int(np.nanargmax(ratio.reshape(-1, ratio.shape[-1]).max(axis=0)))
+        if ratio.max() >= worst.error_over_tolerance:
+            worst = Comparison(float(ratio.max()), max(sharpness, worst.sharpness), f"{name}, row {row + 1}")
+        else:
+            worst = Comparison(worst.error_over_tolerance, max(sharpness, worst.sharpness), worst.where)
+    return worst
+
+
+def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a / b with 0 / 0 = 0; what isn't finite counts as infinitely far off."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where((a == 0) & (b == 0), 0.0, a / b)
+    return np.where(np.isnan(ratio), np.inf, ratio)
+
+
+def _tolerances(
+    identity: Identity, env: Mapping[Any, Any], unit_roundoff: float, rng: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each pair of values: the tolerance per row, and the largest entry of the matrix it belongs to."""
+    clean = list(sides(identity, env, numpy_float64()))
+    # float64 noise on top of float64 arithmetic: the noisy values are compared with one another, not with a cleaner one
+    noise = RoundingNoise(unit_roundoff, rng)
+    draws = [list(sides(identity, env, noise)) for _ in range(DRAWS_OF_NOISE)]
+    out = []
+    for index, (_, left, right) in enumerate(clean):
+        variance = np.sum(
+            [_variance([draw[index].left for draw in draws]), _variance([draw[index].right for draw in draws])], axis=0
+        )
+        magnitude = np.maximum(abs(left), abs(right)).max(axis=-1)
+        deviation = np.sqrt(_smoothed(variance) + (unit_roundoff * magnitude) ** 2)
+        out.append((MARGIN * deviation, np.broadcast_to(magnitude.max(axis=-1, keepdims=True), magnitude.shape)))
+    return out
+
+
+def _variance(draws: list[np.ndarray]) -> np.ndarray:
+    """The variance over the draws, averaged over each row."""
+    return np.var(np.stack(draws), axis=0, ddof=1).mean(axis=-1)
+
+
+def _smoothed(variance: np.ndarray) -> np.ndarray:
+    """The mean with the neighbouring rows, since few draws estimate one row's variance poorly."""
+    if variance.shape[-1] < 3:
+        return variance
+    padded = np.concatenate([variance[..., :1], variance, variance[..., -1:]], axis=-1)
+    return np.maximum(variance, (padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]) / 3)
+
+
+def check(identity: Identity, seed: int = 0, algebras: Sequence[Floats] = ()) -> Evidence:
+    """The floats rung of one identity, over all families of inputs."""
+    begun = perf_counter()
+    algebras = algebras or (numpy_float64(),)
+    worst: dict[str, float] = {}
+    vacuous, failed, counted = [], "", 0
+    for number, sizes in enumerate(DEFAULT):
+        for family in FAMILIES:
+            rng = np.random.default_rng((seed, number, FAMILIES.index(family)))
+            for algebra in algebras:
+                label = f"{family} at n = {sizes.n} in {algebra.name}"
+                try:
+                    env = float_inputs(identity, sizes, rng, family)
+                    with np.errstate(all="ignore"):
+                        found = compare(identity, env, algebra, rng)
+                except (NoMeaning, UndefinedValue, CannotDraw, np.linalg.LinAlgError) as error:
+                    vacuous.append(f"{label}: {error}")
+                    continue
+                if found.vacuous:
+                    vacuous.append(f"{label}: the tolerance is {found.sharpness:.1g} of the output")
+                    continue
+                counted += 1
+                worst[algebra.name] = max(worst.get(algebra.name, 0.0), found.error_over_tolerance)
+                if found.error_over_tolerance > 1 and not failed:
+                    failed = f"{label}: {found.where} is off by {found.error_over_tolerance:.3g} tolerances"
+    details = {"seed": seed, "error_over_tolerance": {k: round(v, 4) for k, v in worst.items()}, "inputs": counted}
+    if vacuous:
+        details["not_counted"] = vacuous
+    verdict: Verdict = "refuted" if failed else "holds" if counted else "vacuous"
+    message = failed or ("" if counted else "no input tests anything: " + vacuous[0])
+    return Evidence("floats", verdict, tuple(s.as_json() for s in DEFAULT), perf_counter() - begun, message, details)

@@ -1,0 +1,88 @@
+"""The ladder: which rungs an identity climbs, and its verdict from what each of them found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from derivations.language.statements import Derivation, Identity
+from numerics.algebras.floats import Floats
+from numerics.evidence import Counterexample, Evidence, Verdict, combined
+from numerics.proofs import assumptions, counterexample, exact, floats, typed
+from numerics.proofs import field as field_rung
+
+RUNGS = ("typed", "exact", "field", "floats", "assumptions")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a climb needs beyond the identity: the seed, and the float number systems of this machine (NumPy float64
+    where empty).
+    """
+
+    seed: int = 0
+    floats: Sequence[Floats] = field(default=())
+
+
+CLIMB: dict[str, Callable[[Identity, Options], Evidence]] = {
+    "typed": lambda identity, options: typed.check(identity),
+    "exact": lambda identity, options: exact.check(identity),
+    "field": lambda identity, options: field_rung.check(identity, options.seed),
+    "floats": lambda identity, options: floats.check(identity, options.seed, options.floats),
+    "assumptions": lambda identity, options: assumptions.check(identity),
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The evidence for one identity, and what follows from it."""
+
+    id: str
+    expected: str
+    evidence: tuple[Evidence, ...]
+    counterexample: Counterexample | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return combined(list(self.evidence))
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is the expected one. A refutation without a counterexample doesn't count."""
+        found = self.verdict == self.expected
+        return found and (self.expected != "refuted" or self.counterexample is not None)
+
+    @property
+    def seconds(self) -> float:
+        return sum(e.seconds for e in self.evidence)
+
+    def as_json(self) -> dict[str, Any]:
+        """The record of `verify --json`."""
+        return {
+            "id": self.id,
+            "expected": self.expected,
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "evidence": [e.as_json() for e in self.evidence],
+            "counterexample": self.counterexample.as_json() if self.counterexample else None,
+        }
+
+
+def climb(
+    derivation: Derivation, identity: Identity, rungs: Sequence[str] = RUNGS, options: Options | None = None
+) -> Report:
+    """Climbs the rungs in order; a statement that isn't typed goes no further. A refuted one gets its smallest
+    counterexample.
+    """
+    options = options or Options()
+    evidence: list[Evidence] = []
+    for rung in RUNGS:
+        if rung not in rungs and rung != "typed":
+            continue
+        evidence.append(CLIMB[rung](identity, options))
+        if rung == "typed" and evidence[-1].verdict != "holds":
+            break
+    refuted = any(e.verdict == "refuted" for e in evidence if e.rung != "assumptions")
+    found = counterexample.smallest(identity) if refuted else None
+    return Report(f"{derivation.name}.{identity.name}", identity.expected, tuple(evidence), found)
