@@ -1,1 +1,64 @@
-"""attnproof."""
+"""attnproof: checks formulas of linear attention, and says where a false one is false.
+
+    import attnproof
+
+    found = attnproof.verify("deltanet")
+    found.ok, [report.verdict for report in found.reports]
+
+Importing attnproof imports neither Torch nor SymPy: each name of the API is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from attnproof import shadowing
+
+shadowing.check()
+
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+if TYPE_CHECKING:
+    from attnproof.catalogue import BrokenModule, Catalogue, CatalogueError, load_catalogue
+    from attnproof.verification import Verification, verify
+    from numerics.evidence import Counterexample, Evidence
+    from numerics.proofs.ladder import Report
+
+    __version__: str
+
+HOMES = {
+    "BrokenModule": "attnproof.catalogue",
+    "Catalogue": "attnproof.catalogue",
+    "CatalogueError": "attnproof.catalogue",
+    "Counterexample": "numerics.evidence",
+    "Evidence": "numerics.evidence",
+    "Report": "numerics.proofs.ladder",
+    "Verification": "attnproof.verification",
+    "load_catalogue": "attnproof.catalogue",
+    "verify": "attnproof.verification",
+}
+"""Where each name of the API lives."""
+
+__all__ = [
+    "BrokenModule",
+    "Catalogue",
+    "CatalogueError",
+    "Counterexample",
+    "Evidence",
+    "Report",
+    "Verification",
+    "__version__",
+    "load_catalogue",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("attnproof")
+    if name not in HOMES:
+        raise AttributeError(f"module 'attnproof' has no attribute {name!r}")
+    return getattr(import_module(HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

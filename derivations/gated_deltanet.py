@@ -96,6 +96,7 @@ gated_deltanet = Derivation(
             expected="refuted",
             says="The recurrence printed above the table isn't the table's row: it predicts before it decays.",
             source="document 000, above the table",
+            claims=("S0-58",),
         ),
         Identity(
             "printed_recurrence_is_shifted_matrix",
@@ -109,6 +110,7 @@ gated_deltanet = Derivation(
             recurrence.substitute({beta[t]: eta[t] / gamma[t], v: gamma[t] * v}),
             assumptions=(gamma_positive,),
             says="The printed recurrence is eq. 10 with beta = eta / gamma and v scaled by gamma.",
+            claims=("S0-52",),
         ),
         Identity(
             "gated_deltanet_as_printed",
@@ -122,7 +124,7 @@ gated_deltanet = Derivation(
             printed,
             gamma_inside.substitute(rescaled),
             assumptions=(gamma_positive, eta_nonnegative),
-            says="With k scaled by sqrt(eta / gamma) and v by sqrt(eta gamma), the table's row is the printed recurrence.",
+            says="With k scaled by sqrt(eta / gamma) and v by sqrt(eta gamma), the table's row is the one printed.",
         ),
     ],
     sources=[Source("Gated Delta Networks", "Yang, Kautz & Hatamizadeh 2024, eq. 10", "arXiv:2412.06464")],

@@ -8,7 +8,7 @@ An environment maps named matrices, scalars and dimensions to their values, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,6 +39,7 @@ from derivations.language.forms import (
     Form,
     Recurrence,
     Substituted,
+    SumOfSquares,
     TokenRows,
     Transport,
     sequence_of,
@@ -116,7 +117,12 @@ def _product_of(values: list[int]) -> int:
 
 def _position(index: Basic, env: Environment) -> Any:
     bound = env.get(index)
-    return bound if bound is not None else integer(index, env) - 1
+    if bound is not None and not index.is_positive:
+        return bound
+    position = integer(index, env) - 1
+    if position < 0:
+        raise StatementError(f"there is no token at position {index} = {position + 1}: positions are counted from 1")
+    return position
 
 
 def _product(e: Any, env: Environment, algebra: Algebra) -> Value:
@@ -197,7 +203,38 @@ def _power(e: Any, env: Environment, algebra: Algebra) -> Value:
         return algebra.power(evaluate(base, env, algebra), int(exponent))
     if exponent.is_Rational and exponent.q == 2:
         return algebra.power(_root(base, env, algebra), int(exponent.p))
+    running = _running(exponent, env)
+    if running is not None:
+        return _powers(e, running, env, algebra)
     return algebra.power(evaluate(base, env, algebra), integer(exponent, env))
+
+
+def _running(e: Basic, env: Environment) -> Symbol | None:
+    """The position in `e` that is bound to a whole range, if there is one."""
+    return next((x for x in _symbols_of(e) if isinstance(env.get(x), range)), None)
+
+
+@cache
+def _symbols_of(e: Basic) -> frozenset[Symbol]:
+    return frozenset(e.free_symbols)
+
+
+def _powers(e: Any, running: Symbol, env: Environment, algebra: Algebra) -> Value:
+    """gamma^(t-j) for every j of a range: what remains after each entry of a column that repeats gamma."""
+    base, exponent = e.as_base_exp()
+    positions = env[running]
+    highest = integer(exponent, {**env, running: positions.start})
+    falls_by_one = running not in _symbols_of(exponent + running)
+    if running in _symbols_of(base) or not falls_by_one or highest < len(positions) - 1:
+        return _one_by_one(e, running, env, algebra)
+    column = algebra.multiply(evaluate(base, env, algebra), algebra.ones(highest + 1, 1))
+    return algebra.token(algebra.remaining_product(column), range(len(positions)))
+
+
+def _one_by_one(e: Basic, running: Symbol, env: Environment, algebra: Algebra) -> Value:
+    """A scalar at each position of a range, where there is no rule for all of them at once."""
+    scalars = [evaluate(e, {**env, running: position}, algebra) for position in env[running]]
+    return algebra.token(algebra.stack(scalars), range(len(scalars)))
 
 
 def _root(base: Basic, env: Environment, algebra: Algebra) -> Value:
@@ -208,27 +245,97 @@ def _root(base: Basic, env: Environment, algebra: Algebra) -> Value:
     return algebra.token(root, _position(base.index, env)) if isinstance(base, GateToken) else root
 
 
+@cache
+def _has(e: Basic, symbol: Symbol) -> bool:
+    return bool(e.has(symbol))  # asked again for every token
+
+
 def _token_sum(e: Any, env: Environment, algebra: Algebra) -> Value:
     summand, index, lower, upper = e.args
     positions = range(integer(lower, env) - 1, integer(upper, env))
     if not positions:
         return algebra.zeros(*(integer(side, env) for side in e.shape))
-    inner = {**env, index: positions}
-    first, rest = (summand.args[0], summand.args[1:]) if isinstance(summand, Product) else (summand, ())
+    if not _at_once(summand, index):
+        return _added_up([evaluate(summand, {**env, index: position}, algebra) for position in positions], algebra)
+    inner = {**_of_one_batch(summand, index, env, algebra), index: positions}
+    weight, body = summand.args if isinstance(summand, Scaled) else (None, summand)
+    first, rest = (body.args[0], body.args[1:]) if isinstance(body, Product) else (body, ())
     other = (rest[0] if len(rest) == 1 else Product(*rest)) if rest else None
-    if other is not None and first.has(index) and other.has(index) and not isinstance(first, Inverted):
-        return algebra.sum_of_products(evaluate(first, inner, algebra), evaluate(other, inner, algebra))
-    if not summand.has(index):
+    if other is not None and _has(first, index) and _has(other, index) and not isinstance(first, Inverted):
+        right = _inner_products(other, index, inner, algebra)
+        if weight is not None:
+            right = algebra.multiply(evaluate(weight, inner, algebra), right)
+        return algebra.sum_of_products(evaluate(first, inner, algebra), right)
+    if not _has(summand, index):
         return algebra.multiply(algebra.number(Rational(len(positions))), evaluate(summand, env, algebra))
     return algebra.total(evaluate(summand, inner, algebra))
 
 
+@cache
+def _at_once(summand: Any, index: Symbol) -> bool:
+    """Whether a sum can run over a leading dimension: no second sum and no shifted token needs it too."""
+    shifted = any(x.index != index for x in summand.atoms(Token, GateToken) if x.index.has(index))
+    return not shifted and not any(x.has(index) for x in summand.atoms(TokenSum))
+
+
+def _of_one_batch(summand: Any, index: Symbol, env: Environment, algebra: Algebra) -> Environment:
+    """The running sequences with the batch of everything else, so that what follows the leading dimension lines up."""
+    named, running = _sequences_of(summand, index)
+    ranks = {x: len(env[x].shape) for x in named if x in env}
+    widest = max(ranks, key=ranks.__getitem__, default=None)
+    narrow = [x for x in running if x in ranks and ranks[x] < ranks[widest]]
+    if not narrow:
+        return env
+    zero = algebra.multiply(algebra.number(Rational(0)), algebra.block(algebra.token(env[widest], 0), 0, 1))
+    return {**env, **{x: algebra.add(env[x], zero) for x in narrow}}
+
+
+@cache
+def _sequences_of(summand: Any, index: Symbol) -> tuple[frozenset[Basic], frozenset[Basic]]:
+    """The named matrices of a summand, and those whose tokens run with `index`."""
+    running = {x.sequence for x in summand.atoms(Token, GateToken) if x.index == index}
+    return frozenset(summand.atoms(Named)), frozenset(running)
+
+
+def _added_up(values: list[Value], algebra: Algebra) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = algebra.add(total, value)
+    return total
+
+
+def _inner_products(e: Basic, index: Symbol, env: Environment, algebra: Algebra) -> Value:
+    """`e` at all positions of `index`; k_j^T x is a row of K x."""
+    if isinstance(e, Product) and isinstance(e.args[0], Transposed):
+        token, rest = e.args[0].args[0], e.args[1:]
+        if isinstance(token, Token) and token.index == index and not any(_has(a, index) for a in rest):
+            positions = env[index]
+            rows = algebra.block(evaluate(token.sequence, env, algebra), positions.start, positions.stop)
+            column = evaluate(rest[0] if len(rest) == 1 else Product(*rest), env, algebra)
+            return algebra.token(algebra.matmul(rows, column), range(len(positions)))
+    return evaluate(e, env, algebra)
+
+
 def _gate_product(e: Any, env: Environment, algebra: Algebra) -> Value:
     factor, index, lower, upper = e.args
+    running = _running(lower, env) or _running(upper, env)
+    if running is not None:
+        return _gate_products(e, running, env, algebra)
     value = algebra.number(Rational(1))
     for position in range(integer(lower, env) - 1, integer(upper, env)):
         value = algebra.multiply(value, evaluate(factor, {**env, index: position}, algebra))
     return value
+
+
+def _gate_products(e: Any, running: Symbol, env: Environment, algebra: Algebra) -> Value:
+    """gamma_{j+1} ... gamma_t for every j of a range: what remains after each gate of gamma_j ... gamma_t."""
+    factor, index, lower, upper = e.args
+    positions = env[running]
+    column = isinstance(factor, GateToken) and factor.index == index and running not in _symbols_of(upper)
+    if not column or lower != running + 1 or integer(upper, env) < positions.stop:
+        return _one_by_one(e, running, env, algebra)
+    gates = algebra.block(evaluate(factor.sequence, env, algebra), positions.start, integer(upper, env))
+    return algebra.token(algebra.remaining_product(gates), range(len(positions)))
 
 
 def _of_gates(operation: str) -> Rule:
@@ -302,6 +409,8 @@ def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
             return Outcome(evaluate(form.expression, env, algebra))
         case TokenRows():
             return Outcome(algebra.stack(_columns(form.row, env, algebra)))
+        case SumOfSquares():
+            return Outcome(evaluate(form.expression, env, algebra))
         case Transport():
             return Outcome(_transport(form, env, algebra))
         case Chunkwise():
@@ -309,10 +418,11 @@ def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
         case Recurrence():
             return _run_tokens(form, env, algebra)
         case FinalState():
-            states = dict(zip(form.recurrence.states, run(form.recurrence, env, algebra).states, strict=True))
-            return Outcome(evaluate(form.value, {**env, **states}, algebra))
+            return Outcome(evaluate(form.value, {**env, **_last_states(form.recurrence, env, algebra)}, algebra))
         case Substituted():
-            return run(form.form, {**env, **_substitutes(form, env, algebra)}, algebra)
+            stale = {RootOf(sequence_of(key)) for key in form.mapping}
+            kept = {x: value for x, value in env.items() if x not in stale}
+            return run(form.form, {**kept, **_substitutes(form, env, algebra)}, algebra)
         case Defined():
             return run(form.form, {**env, sequence_of(form.defined): _defined(form, env, algebra)}, algebra)
         case Algorithm():
@@ -320,8 +430,41 @@ def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
     raise NoMeaning(f"the walk has no rule for the form {type(form).__name__}")
 
 
+def at_tokens(
+    e: Basic, env: Environment, positions: range, states: list[dict[Basic, Value]], algebra: Algebra
+) -> list[Value]:
+    """An expression at each of the positions, with the states of each (an empty list where it reads none).
+
+    What is read doesn't feed back into the states, so that many tokens are evaluated at once, along a leading dimension.
+    """
+    if algebra.tokens_at_once == 1 or not _reads_one_token(e) or not (states or e.has(t)):
+        each = states or [{}] * len(positions)
+        return [
+            evaluate(e, {**env, t: position, **own}, algebra) for position, own in zip(positions, each, strict=True)
+        ]
+    batch = max((value.shape[:-2] for x, value in env.items() if isinstance(x, Named)), key=len, default=())
+    together = {x: algebra.along([own[x] for own in states], batch) for x in states[0]} if states else {}
+    value = evaluate(e, {**env, t: positions, **together}, algebra)
+    return [value[k] for k in range(len(positions))]
+
+
+@cache
+def _reads_one_token(e: Any) -> bool:
+    """Whether an expression reads no tokens but token t."""
+    return all(x.index == t for x in e.atoms(Token, GateToken)) and not e.atoms(TokenSum, GateProduct)
+
+
 def _columns(row: Basic, env: Environment, algebra: Algebra) -> list[Value]:
-    return [evaluate(row, {**env, t: position}, algebra) for position in algebra.positions(env[n])]
+    columns: list[Value] = []
+    for positions in _batches(env[n], algebra):
+        columns += at_tokens(row, env, positions, [], algebra)
+    return columns
+
+
+def _batches(length: int, algebra: Algebra) -> list[range]:
+    """The positions of a sequence, in as many at once as the number system takes."""
+    size = algebra.tokens_at_once
+    return [range(first, min(first + size, length)) for first in range(0, length, size)]
 
 
 def start(recurrence: Recurrence, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
@@ -341,20 +484,56 @@ def step(
     recurrence: Recurrence, env: Environment, states: dict[Basic, Value], algebra: Algebra
 ) -> tuple[dict[Basic, Value], Value]:
     """One token (or block), bound in `env`: the new states and the output."""
-    before = {**env, **states}
-    after = {
-        x: evaluate(update, before, algebra) for x, update in zip(recurrence.states, recurrence.updates, strict=True)
-    }
+    after = _written(recurrence, env, states, algebra)
     reads = after if recurrence.read == "after" else states
     return after, evaluate(recurrence.readout, {**env, **reads}, algebra)
 
 
+def _written(
+    recurrence: Recurrence, env: Environment, states: dict[Basic, Value], algebra: Algebra
+) -> dict[Basic, Value]:
+    """The states after one token or block."""
+    before = {**env, **states}
+    return {
+        x: evaluate(update, before, algebra) for x, update in zip(recurrence.states, recurrence.updates, strict=True)
+    }
+
+
+def _last_states(recurrence: Recurrence, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
+    """The states after the last token. Nothing is read on the way: the queries need not be given."""
+    states = start(recurrence, env, algebra)
+    if isinstance(recurrence, Chunkwise):
+        places = blocks(env, algebra)
+    else:
+        places = [{**env, t: position} for position in algebra.positions(env[n])]
+    for here in places:
+        states = _written(recurrence, here, states, algebra)
+    return states
+
+
 def _run_tokens(form: Recurrence, env: Environment, algebra: Algebra) -> Outcome:
-    states, outputs = start(form, env, algebra), []
-    for position in algebra.positions(env[n]):
-        states, output = step(form, {**env, t: position}, states, algebra)
-        outputs.append(output)
+    outputs: list[Value] = []
+    states: dict[Basic, Value] = {}
+    for positions, before, after in history(form, env, start(form, env, algebra), algebra):
+        outputs += at_tokens(form.readout, env, positions, after if form.read == "after" else before, algebra)
+        states = after[-1]
     return Outcome(algebra.stack(outputs), tuple(states.values()))
+
+
+States = dict[Basic, Value]
+
+
+def history(
+    form: Recurrence, env: Environment, states: States, algebra: Algebra
+) -> Iterator[tuple[range, list[States], list[States]]]:
+    """The states before and after each token, from the given ones on, some tokens at a time."""
+    for positions in _batches(env[n], algebra):
+        before, after = [], []
+        for position in positions:
+            before.append(states)
+            states = _written(form, {**env, t: position}, states, algebra)
+            after.append(states)
+        yield positions, before, after
 
 
 def blocks(env: Environment, algebra: Algebra) -> list[dict[Any, Any]]:
@@ -399,11 +578,12 @@ def _defined(form: Defined, env: Environment, algebra: Algebra) -> Value:
         return run(form.definition, env, algebra).output
     if not isinstance(form.defined, Token | GateToken):
         return evaluate(form.definition, env, algebra)
-    rows: list[Value] = []
+    rows: Value | None = None
     for position in algebra.positions(env[n]):
-        known = {**env, t: position} | ({sequence_of(form.defined): algebra.stack(rows)} if rows else {})
-        rows.append(evaluate(form.definition, known, algebra))
-    return algebra.stack(rows)
+        known = {**env, t: position} | ({} if rows is None else {sequence_of(form.defined): rows})
+        row = algebra.stack([evaluate(form.definition, known, algebra)])
+        rows = row if rows is None else algebra.concatenate([rows, row])
+    return rows
 
 
 def _transport(form: Transport, env: Environment, algebra: Algebra) -> Value:

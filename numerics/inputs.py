@@ -20,11 +20,11 @@ from sympy.core.relational import Ge, Gt, Le, Lt, Ne, Relational
 
 from derivations.language.assumptions import Assumption
 from derivations.language.errors import NoMeaning, UndefinedValue
-from derivations.language.expressions import Statement
+from derivations.language.expressions import Inverted, ScalarOf, Statement, TraceOf
 from derivations.language.forms import Form, sequence_of
 from derivations.language.statements import Identity
 from derivations.language.structure import structure
-from derivations.language.symbols import GateToken, Named, State, d_k, d_v, n, t
+from derivations.language.symbols import GateToken, Named, State, Token, d_k, d_v, n, t
 from numerics.algebras.contract import Algebra, Value
 from numerics.algebras.degrees import Degrees
 from numerics.algebras.finite_field import FiniteField
@@ -69,13 +69,18 @@ def _all_expressions(identity: Identity) -> list[Basic]:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the assumptions of an identity enter a draw."""
+    """How the assumptions of an identity enter a draw. `equations` are those that only rejection can fulfil."""
 
     squares: frozenset[Basic]
     spheres: Mapping[Basic, Rational]
     values: Mapping[Basic, Basic]
     signs: Mapping[Basic, str]
-    conditions: tuple[Assumption, ...]
+    equations: tuple[Assumption, ...]
+
+    def refuse_equations(self, algebra: Algebra) -> None:
+        """NoMeaning where inputs can't be drawn by rejection: an equation that is ignored would refute what is true."""
+        for equation in self.equations:
+            raise NoMeaning(f"no way is known to draw inputs in {algebra.name} that fulfil {equation}")
 
 
 def plan(identity: Identity) -> Plan:
@@ -84,17 +89,18 @@ def plan(identity: Identity) -> Plan:
     spheres: dict[Basic, Rational] = {}
     values: dict[Basic, Basic] = {}
     signs: dict[Basic, str] = {}
-    conditions: list[Assumption] = []
+    equations: list[Assumption] = []
     for assumption in identity.assumptions:
         norm, sign = assumption.norm_of, assumption.sign_of
-        if norm is not None:
+        if norm is not None and norm[1].is_Rational:
             spheres[norm[0].sequence] = Rational(norm[1])
         elif sign is not None:
             signs[sequence_of(sign[0])] = sign[1]
         elif isinstance(assumption.condition, Eq) and isinstance(assumption.condition.lhs, GateToken | Symbol):
             values[assumption.condition.lhs] = assumption.condition.rhs
-        conditions.append(assumption)
-    return Plan(frozenset(rooted & signs.keys()), spheres, values, signs, tuple(conditions))
+        elif isinstance(assumption.condition, Eq):
+            equations.append(assumption)
+    return Plan(frozenset(rooted & signs.keys()), spheres, values, signs, tuple(equations))
 
 
 def _subjects_under_roots(identity: Identity) -> set[Basic]:
@@ -102,16 +108,10 @@ def _subjects_under_roots(identity: Identity) -> set[Basic]:
     return {sequence_of(p.base) for p in roots}
 
 
-def has_division(identity: Identity) -> bool:
-    """Whether a value may be undefined: a division, or the inverse of a matrix that isn't unit triangular."""
-    from derivations.language.expressions import Inverted
-
-    for e in _all_expressions(identity):
-        if any(p.exp.is_negative for p in e.atoms(Pow)):
-            return True
-        if any(not structure(x.args[0]).unit for x in e.atoms(Inverted)):
-            return True
-    return False
+def divides(e: Basic) -> bool:
+    """Whether an expression divides by something made of matrices (a gate alone stays a short denominator)."""
+    quotients = any(p.exp.is_negative and p.atoms(ScalarOf, TraceOf) for p in e.atoms(Pow))
+    return quotients or any(not structure(x.args[0]).unit for x in e.atoms(Inverted))
 
 
 def shape_of(symbol: Basic, env: Mapping[Any, int]) -> tuple[int, int]:
@@ -153,11 +153,16 @@ def symbolic_inputs(identity: Identity, sizes: Sizes) -> SymbolicInputs:
     # the first coordinates on spheres lead, so that w_1^2 is the leading term of w_1^2 + w_2^2 + ... - c
     drawn.sort(key=lambda x: x not in how.spheres)
     entries: dict[str, tuple[Basic, int, int]] = {}
+    others = {str(x) for x in drawn}
     for x in drawn:
         shape = shape_of(x, dimensions)
         for row, column in _column_by_column(shape) if x in how.spheres else product(range(shape[0]), range(shape[1])):
-            entries[label(x, row, column, shape)] = (x, row, column)
+            name = label(x, row, column, shape)
+            if str(x).lower() in others - {str(x)}:  # a gate w beside a sequence W, whose tokens are w as well
+                name = str(x) + name[len(str(x)) :]
+            entries[name] = (x, row, column)
     algebra = Polynomials(tuple(entries))
+    how.refuse_equations(algebra)
     env: dict[Any, Any] = dict(dimensions)
     names = {place: name for name, place in entries.items()}
     for x in drawn:
@@ -204,6 +209,7 @@ def field_inputs(
             return {x: _reflected(how.spheres[x], value, algebra)}
         return {x: value}
 
+    plan(identity).refuse_equations(algebra)
     return _drawn(identity, sizes, algebra, draw)
 
 
@@ -227,7 +233,8 @@ def degree_inputs(identity: Identity, sizes: Sizes, algebra: Degrees) -> dict[An
         if x in how.squares:
             return {RootOf(x): algebra.value(*shape), x: algebra.value(*shape, degree=2)}
         if x in how.spheres:
-            return {x: algebra.fractions(*shape, degree=2)}
+            # a polynomial of degree D that isn't zero on the quadric |w|^2 = c vanishes on at most 2 D / p of its points
+            return {x: algebra.value(*shape, degree=2)}
         return {x: algebra.value(*shape)}
 
     return _drawn(identity, sizes, algebra, draw)
@@ -318,11 +325,17 @@ def fulfilled(assumption: Assumption, env: Mapping[Any, Any], algebra: Algebra) 
         return True
     assert isinstance(condition, Relational)
     compare = RELATIONS[type(condition)]
-    for position in range(env[n]) if condition.has(t) else (0,):
+    for position in range(_length(condition, env)):
         left, right = (evaluate(side, {**env, t: position}, algebra) for side in condition.args)
         if not np.all(compare(left, right)):
             return False
     return True
+
+
+def _length(condition: Basic, env: Mapping[Any, Any]) -> int:
+    """How many tokens a condition speaks about: n, unless its gate runs along another dimension."""
+    tokens = condition.atoms(Token, GateToken)
+    return min((shape_of(token.sequence, env)[0] for token in tokens), default=1)
 
 
 def sides_are_one_object(identity: Identity) -> bool:

@@ -3,13 +3,23 @@
 from derivations.language import *
 """
 
-from sympy import Eq, Rational, Symbol, sqrt
+from sympy import Eq, Ne, Rational, Symbol, sqrt
 
 from derivations.language.assumptions import Assumption, assume, invertible
 from derivations.language.derivative import derivative
 from derivations.language.errors import NoMeaning, ShapeError, StatementError, UndefinedValue
 from derivations.language.expressions import Ones, Statement, Zeros, diag, dimension, norm_squared, scalar, trace
-from derivations.language.forms import Algorithm, Chunkwise, Closed, FinalState, Form, Recurrence, TokenRows, Transport
+from derivations.language.forms import (
+    Algorithm,
+    Chunkwise,
+    Closed,
+    FinalState,
+    Form,
+    Recurrence,
+    SumOfSquares,
+    TokenRows,
+    Transport,
+)
 from derivations.language.masks import (
     CausalMask,
     CumulativeProduct,
@@ -62,6 +72,7 @@ __all__ = [
     "K",
     "M",
     "M_strict",
+    "Ne",
     "NoMeaning",
     "Ones",
     "Parameter",
@@ -79,6 +90,7 @@ __all__ = [
     "StatementError",
     "StrictDecay",
     "StrictMask",
+    "SumOfSquares",
     "Symbol",
     "TokenRows",
     "TokenSum",

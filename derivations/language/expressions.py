@@ -10,6 +10,7 @@ different symbolic dimensions pass; these don't.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from sympy import Basic, Expr, Identity, MatrixExpr, Mul, S, Symbol, ZeroMatrix, sympify
@@ -17,7 +18,7 @@ from sympy.matrices.expressions import DiagMatrix, HadamardProduct, Inverse, Mat
 from sympy.matrices.expressions.special import OneMatrix
 
 from derivations.language.errors import ShapeError, StatementError
-from derivations.language.printing import latex_of, text_of
+from derivations.language.printing import LATEX, TEXT, factor_of, latex_of, text_of
 
 Shape = tuple[Expr, Expr]
 
@@ -150,9 +151,9 @@ class Product(Statement, MatMul):
     def __new__(cls, *factors: Statement) -> Product:
         first = factors[0]
         flat = [*(first.args if isinstance(first, Product) else (first,)), *factors[1:]]
-        shape = flat[0].shape
-        for position, factor in enumerate(flat[1:], start=1):
-            shape = product_shape(shape, factor.shape, _names(flat[position - 1], factor))
+        for left, right in pairwise(flat):
+            if left.shape[1] != right.shape[0]:
+                product_shape(left.shape, right.shape, _names(left, right))
         return Basic.__new__(cls, *flat)
 
     @property
@@ -273,11 +274,11 @@ class ScalarNode(Expr):
 
     def _latex(self, printer: object) -> str:
         del printer
-        return latex_of(self)
+        return factor_of(LATEX, self)
 
     def _sympystr(self, printer: object) -> str:
         del printer
-        return text_of(self)
+        return factor_of(TEXT, self)
 
 
 class ScalarOf(ScalarNode):

@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence as Many
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from sympy import Basic, Symbol, sympify
+from sympy import Basic, Expr, Integer, Symbol, sympify
 
 from derivations.language.errors import ShapeError, StatementError
-from derivations.language.expressions import Shape, Statement, same_shape, shape_text
+from derivations.language.expressions import Shape, Statement, Sum, same_shape, shape_text
+from derivations.language.masks import TokenSum
 from derivations.language.printing import LATEX, TEXT, Printer, Style
 from derivations.language.symbols import Gate, GateToken, Named, Sequence, State, Token, i, j, n, t
 
@@ -122,6 +123,44 @@ class TokenRows(Form):
 
     def lines(self, style: Style) -> list[tuple[str, str]]:
         return [(style.subscript(self.name, style.scalar(t)), Printer(style)(self.row))]
+
+
+@dataclass(frozen=True, init=False)
+class SumOfSquares(Form):
+    """A quadratic form as a sum of squares, 1 x 1: the certificate that it is positive.
+
+    Each term is (weight, column, index, upper): the sum of weight |column|^2 over index = 1 .. upper. The typed rung
+    shows that the assumptions make every weight nonnegative.
+    """
+
+    terms: tuple[tuple[Expr, Statement, Symbol, Expr], ...]
+
+    def __init__(self, *terms: tuple[Expr, Statement, Symbol, Expr]) -> None:
+        object.__setattr__(self, "terms", terms)
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return Integer(1), Integer(1)
+
+    @property
+    def expression(self) -> Statement:
+        """The sum as a matrix expression."""
+        sums = [TokenSum(weight * (column.T @ column), index, 1, upper) for weight, column, index, upper in self.terms]
+        return sums[0] if len(sums) == 1 else Sum(*sums)
+
+    def expressions(self) -> dict[str, Basic]:
+        weights = {f"weight {number}": term[0] for number, term in enumerate(self.terms)}
+        return weights | {f"column {number}": term[1] for number, term in enumerate(self.terms)}
+
+    def with_expressions(self, changed: Mapping[str, Basic]) -> SumOfSquares:
+        parts: dict[str, Any] = self.expressions() | dict(changed)
+        numbered = enumerate(self.terms)
+        return SumOfSquares(
+            *((parts[f"weight {k}"], parts[f"column {k}"], index, upper) for k, (*_, index, upper) in numbered)
+        )
+
+    def lines(self, style: Style) -> list[tuple[str, str]]:
+        return [("x", Printer(style)(self.expression))]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy import Add, Basic, Expr, Integer, Mul, Symbol, latex, sstr
+from sympy import Add, Basic, Expr, Integer, Mul, Symbol, latex, preorder_traversal, sstr
 
 SUM, HADAMARD, PRODUCT, ATOM = range(4)
+RAISED = (
+    "Transposed",
+    "Inverted",
+    "StrictMask",
+    "StrictDecay",
+    "ShiftedDecay",
+    "CumulativeProduct",
+    "RemainingProduct",
+)
+"""What is written with a superscript of its own."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class Style:
 
 
 def _latex_subscript(name: str, index: str) -> str:
-    return f"{name}_{{{index}}}"
+    return f"{{{name}}}_{{{index}}}" if "_" in name else f"{name}_{{{index}}}"  # TeX refuses a second subscript
 
 
 def _text_subscript(name: str, index: str) -> str:
@@ -39,7 +49,7 @@ def _text_subscript(name: str, index: str) -> str:
 
 
 LATEX = Style(
-    scalar=lambda e: latex(e),
+    scalar=lambda e: latex(e, parenthesize_super=False),
     brackets=r"\left({}\right)",
     hadamard=r" \odot ",
     transposed=r"{}^{{\top}}",
@@ -74,7 +84,7 @@ TEXT = Style(
     constants={
         "Eye": "I",
         "Zeros": "0",
-        "Ones": "1",
+        "Ones": "𝟏",
         "CausalMask": "M",
         "StrictMask": "M⁻",
         "Decay": "Γ",
@@ -137,11 +147,17 @@ class Printer:
         return symbol
 
     def _scalar(self, e: Basic) -> tuple[str, int]:
+        e = e.xreplace(self._renamed(e)) if self.names else e
         if isinstance(e, Mul) and any(isinstance(a, Expr) and hasattr(a, "sequence") for a in e.args):
             coefficient, rest = e.as_coeff_Mul()
             if coefficient != 1 and coefficient == -1:
                 return f"-{self.at_least(rest, PRODUCT)}", SUM
-        return self.style.scalar(e), (SUM if isinstance(e, Add) or e.could_extract_minus_sign() else PRODUCT)
+        return self.style.scalar(e), (SUM if isinstance(e, Add) or _is_negative(e) else PRODUCT)
+
+    def _renamed(self, e: Basic) -> dict[Basic, Symbol]:
+        """The scalars inside `e` that read a renamed symbol, as symbols that SymPy prints as they are."""
+        inside = e.atoms(*{type(a) for a in preorder_traversal(e) if type(a).__name__ in ("ScalarOf", "TraceOf")})
+        return {a: Symbol(self.at_least(a, ATOM)) for a in inside if any(a.has(x) for x in self.names)}
 
     def _Product(self, e: Any) -> tuple[str, int]:
         last = len(e.args) - 1
@@ -159,38 +175,51 @@ class Printer:
         inner = self.at_least(matrix, PRODUCT)
         if factor == -1:
             return f"-{inner}", SUM
-        level = SUM if factor.could_extract_minus_sign() else PRODUCT
-        return f"{self.at_least(factor, PRODUCT) if level == PRODUCT else self(factor)} {inner}", level
+        if _is_negative(factor):
+            return f"{self(factor)} {inner}", SUM
+        level = ATOM if type(factor).__name__ == "ScalarOf" else PRODUCT  # (k^T k) S: no product of three matrices
+        return f"{self.at_least(factor, level)} {inner}", PRODUCT
 
     def _Sum(self, e: Any) -> tuple[str, int]:
         out = self(e.args[0])
         for term in e.args[1:]:
             text = self(term)
-            out += f" - {text[1:]}" if text.startswith("-") else f" + {text}"
+            out += f" - {text[1:].lstrip()}" if text.startswith("-") else f" + {text}"
         return out, SUM
 
     def _Hadamard(self, e: Any) -> tuple[str, int]:
         return self.style.hadamard.join(self.at_least(a, ATOM) for a in e.args), HADAMARD
 
     def _Transposed(self, e: Any) -> tuple[str, int]:
-        return self.style.transposed.format(self.at_least(e.args[0], ATOM)), ATOM
+        return self.style.transposed.format(self._base(e.args[0])), ATOM
 
     def _Inverted(self, e: Any) -> tuple[str, int]:
-        return self.style.inverse.format(self.at_least(e.args[0], ATOM)), ATOM
+        return self.style.inverse.format(self._base(e.args[0])), ATOM
+
+    def _base(self, e: Basic) -> str:
+        """What a superscript is put on. It may not have one already: TeX refuses a second, and M⁻ᵀ would be misread."""
+        text, own = self.parts(e)
+        return self.style.brackets.format(text) if own < ATOM or type(e).__name__ in RAISED else text
 
     def _ScalarOf(self, e: Any) -> tuple[str, int]:
-        return self.at_least(e.args[0], PRODUCT), PRODUCT
+        text, own = self.parts(e.args[0])
+        return (text, own) if own >= PRODUCT else (self.style.brackets.format(text), ATOM)
 
     def _TokenSum(self, e: Any) -> tuple[str, int]:
         return self._big("sum", e)
 
     def _GateProduct(self, e: Any) -> tuple[str, int]:
-        return self._big("prod", e)
+        return self._big("prod", e)[0], SUM  # bracketed wherever something follows that it could be thought to multiply
 
     def _big(self, symbol: str, e: Any) -> tuple[str, int]:
         body, index, lower, upper = e.args[:4]
         write = self.style.scalar
         return self.style.big(symbol, write(index), write(lower), write(upper), self.at_least(body, PRODUCT)), PRODUCT
+
+
+def _is_negative(e: Expr) -> bool:
+    """Whether a scalar is written with a minus sign in front of all of it; 1 - gamma isn't."""
+    return not isinstance(e, Add) and bool(e.as_coeff_Mul()[0].is_negative)
 
 
 def latex_of(e: Basic, names: Mapping[Basic, str] | None = None) -> str:
@@ -201,6 +230,11 @@ def latex_of(e: Basic, names: Mapping[Basic, str] | None = None) -> str:
 def text_of(e: Basic, names: Mapping[Basic, str] | None = None) -> str:
     """Plain text of a statement; `names` replaces symbols."""
     return Printer(TEXT, names or {})(e)
+
+
+def factor_of(style: Style, e: Basic) -> str:
+    """A scalar as SymPy's printers put it into others: in brackets wherever it is more than a name."""
+    return Printer(style).at_least(e, ATOM)
 
 
 def subscripted(style: Style, name: str, index: Expr) -> str:

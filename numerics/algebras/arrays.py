@@ -53,8 +53,13 @@ class ArrayAlgebra(Algebra):
         rows = [self.xp.broadcast_to(c, shape)[..., 0] for c in columns]
         return self.xp.stack(rows, axis=-2)
 
+    def along(self, values: Sequence[Value], batch: tuple[int, ...]) -> Value:
+        return self.xp.stack([self.xp.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values], axis=0)
+
     def concatenate(self, blocks: Sequence[Value]) -> Value:
-        return self.xp.concat(list(blocks), axis=-2)
+        batch = max((b.shape[:-2] for b in blocks), key=len)
+        whole = [b if b.shape[:-2] == batch else self.xp.broadcast_to(b, (*batch, *b.shape[-2:])) for b in blocks]
+        return self.xp.concat(whole, axis=-2)
 
     def sum_of_products(self, a: Value, b: Value) -> Value:
         return self.matmul(self._side_by_side(a), self.transpose(self._side_by_side(self.transpose(b))))
@@ -81,16 +86,22 @@ class ArrayAlgebra(Algebra):
         return self.concatenate([first, decay[..., : size - 1, :]])
 
     def cumulative_product(self, gates: Value) -> Value:
-        products = [gates[..., :1, :]]
-        for k in range(1, gates.shape[-2]):
-            products.append(self.multiply(products[-1], gates[..., k : k + 1, :]))
-        return self.concatenate(products)
+        # by doubling: after each round an entry is the product of twice as many gates that end with its own
+        products, reach, size = gates, 1, gates.shape[-2]
+        while reach < size:
+            longer = self.multiply(products[..., reach:, :], products[..., : size - reach, :])
+            products = self.concatenate([products[..., :reach, :], longer])
+            reach *= 2
+        return products
 
     def remaining_product(self, gates: Value) -> Value:
-        products = [self.xp.broadcast_to(self.ones(1, 1), gates[..., :1, :].shape)]
-        for k in range(gates.shape[-2] - 1, 0, -1):
-            products.append(self.multiply(products[-1], gates[..., k : k + 1, :]))
-        return self.concatenate(products[::-1])
+        one = self.xp.broadcast_to(self.ones(1, 1), gates[..., :1, :].shape)
+        products, reach, size = self.concatenate([gates[..., 1:, :], one]), 1, gates.shape[-2]
+        while reach < size:
+            longer = self.multiply(products[..., : size - reach, :], products[..., reach:, :])
+            products = self.concatenate([longer, products[..., size - reach :, :]])
+            reach *= 2
+        return products
 
     def _broadcast(self, values: Sequence[Value]) -> list[Value]:
         shape = max((v.shape for v in values), key=len)
@@ -125,15 +136,11 @@ class ArrayAlgebra(Algebra):
         top = self._forward(a[..., :half, :half], b[..., :half, :])
         rest = self.subtract(b[..., half:, :], self.matmul(a[..., half:, :half], top))
         bottom = self._forward(a[..., half:, half:], rest)
-        return self.concatenate(self._same_batch(top, bottom))
+        return self.concatenate([top, bottom])
 
     def _forward_rows(self, a: Value, b: Value) -> Value:
         solved = b[..., :1, :]
         for k in range(1, a.shape[-1]):
             row = self.subtract(b[..., k : k + 1, :], self.matmul(a[..., k : k + 1, :k], solved))
-            solved = self.concatenate(self._same_batch(solved, row))
+            solved = self.concatenate([solved, row])
         return solved
-
-    def _same_batch(self, a: Value, b: Value) -> list[Value]:
-        batch = max(a.shape[:-2], b.shape[:-2], key=len)
-        return [self.xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)]

@@ -26,6 +26,8 @@ class Algebra(ABC):
 
     name: str
     exact: bool = True
+    tokens_at_once: int = 1
+    """How many tokens are read in one evaluation, along a leading dimension, where reading them doesn't change a state."""
 
     @abstractmethod
     def number(self, value: Rational) -> Value:
@@ -94,6 +96,10 @@ class Algebra(ABC):
     @abstractmethod
     def stack(self, columns: Sequence[Value]) -> Value:
         """The matrix whose rows are these columns, transposed."""
+
+    @abstractmethod
+    def along(self, values: Sequence[Value], batch: tuple[int, ...]) -> Value:
+        """The values along a new leading dimension, in front of the dimensions of the batch."""
 
     @abstractmethod
     def concatenate(self, blocks: Sequence[Value]) -> Value:

@@ -63,7 +63,11 @@ class Degree:
 
     def flat(self) -> Degree:
         """The same bound without a slope."""
-        return replace(self, numerator=self.numerator + self.slope * (self.rows - 1), slope=0) if self.slope else self
+        if not self.slope:
+            return self
+        steepest = self.slope * (self.rows - 1)
+        rows = tuple(replace(row, numerator=row.numerator + steepest) for row in self.by_row)
+        return replace(self, numerator=self.numerator + steepest, by_row=rows, slope=0)
 
     def over(self, denominator: Denominator) -> Degree:
         """The same value written over a multiple of its denominator."""
@@ -111,10 +115,6 @@ class Degrees(Algebra):
         """An input whose entries are polynomials of this degree in what is drawn."""
         return Degree(degree, {}, rows, columns)
 
-    def fractions(self, rows: int, columns: int, degree: int) -> Degree:
-        """An input each of whose rows has a denominator of its own, of the numerators' degree."""
-        return self._from_rows([Degree(degree, self._divisor(degree), 1, columns) for _ in range(rows)], columns)
-
     def _from_rows(self, rows: Sequence[Degree], columns: int) -> Degree:
         numerator, denominator = _joined(rows)
         return Degree(numerator, denominator, len(rows), columns, tuple(rows) if denominator else ())
@@ -141,7 +141,7 @@ class Degrees(Algebra):
             return replace(combine(a, b), rows=rows, columns=columns, by_row=(), terms=terms)
         a, b = a.flat(), b.flat()
         parts = [x.by_row or (replace(x, rows=1),) * rows for x in (a, b)]
-        return self._from_rows([combine(x, y) for x, y in zip(*parts, strict=True)], columns)
+        return replace(self._from_rows([combine(x, y) for x, y in zip(*parts, strict=True)], columns), terms=terms)
 
     def add(self, a: Degree, b: Degree) -> Degree:
         slope = max(a.slope, b.slope)
@@ -229,7 +229,13 @@ class Degrees(Algebra):
         return replace(sequence, rows=stop - start)
 
     def stack(self, columns: Sequence[Degree]) -> Degree:
-        return self._from_rows([replace(c.flat(), rows=1, columns=c.rows) for c in columns], columns[0].rows)
+        rows = [replace(c.flat(), rows=1, columns=c.rows, by_row=()) for c in columns]
+        return self._from_rows(rows, columns[0].rows)
+
+    def along(self, values: Sequence[Degree], batch: tuple[int, ...]) -> Degree:
+        del batch
+        numerator, denominator = _joined(values)
+        return replace(values[0], numerator=numerator, denominator=denominator, terms=len(values))
 
     def concatenate(self, blocks: Sequence[Degree]) -> Degree:
         rows = [row for b in map(Degree.flat, blocks) for row in (b.by_row or (replace(b, rows=1),) * b.rows)]

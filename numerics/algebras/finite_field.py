@@ -1,11 +1,12 @@
 """GF(p) with p = 2^31 - 1: exact arithmetic at production sizes, as fast as float64 matrix products.
 
-A residue is split as high 2^16 + low. The three float64 products of Karatsuba's scheme stay below 2^53 for inner
-dimensions up to 2^18, so that BLAS computes them exactly. Reduction modulo a Mersenne prime is a shift and an
-addition.
+In a matrix product one operand is split into pieces of a few bits, such that sums of a residue times a piece stay below
+2^53 and BLAS computes them exactly. Reduction modulo a Mersenne prime is a shift and an addition.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import flint
 import numpy as np
@@ -16,14 +17,15 @@ from numerics.algebras.arrays import ArrayAlgebra
 from numerics.algebras.contract import Value
 
 PRIME = 2**31 - 1
+SHORT_SUM, LONG_SUM = 2**6, 2**11
+"""Sums of 2^6 products leave 16 bits for a piece, sums of 2^11 leave 11: 53 bits less 31 for the whole residue."""
 
 
 def reduced(a: np.ndarray) -> np.ndarray:
-    """A nonnegative int64 array below 2^62 modulo the prime."""
-    high = a >> 31
+    """A nonnegative int64 array below p^2, modulo p."""
     folded = np.bitwise_and(a, PRIME)
-    folded += high  # below 3 p
-    return _once(_once(folded))
+    folded += a >> 31  # at most 2 p - 2
+    return _once(folded)
 
 
 def _once(a: np.ndarray) -> np.ndarray:
@@ -32,12 +34,18 @@ def _once(a: np.ndarray) -> np.ndarray:
     return np.minimum(unsigned, unsigned - np.uint64(PRIME)).view(np.int64)
 
 
+def _pieces(a: np.ndarray, bits: int) -> Iterator[np.ndarray]:
+    """Residues in pieces of so many bits, as floats, the lowest bits first."""
+    return (np.bitwise_and(a >> shift, (1 << bits) - 1).astype(float) for shift in range(0, 31, bits))
+
+
 class FiniteField(ArrayAlgebra):
     """Matrices of residues in int64 arrays."""
 
     name = "finite field"
     xp = np
     prime = PRIME
+    tokens_at_once = 64
 
     def number(self, value: Rational) -> Value:
         if int(value.q) % PRIME == 0:
@@ -66,14 +74,24 @@ class FiniteField(ArrayAlgebra):
         return reduced(a * b)
 
     def matmul(self, a: Value, b: Value) -> Value:
-        high_a, low_a = (a >> 16).astype(float), (a & 0xFFFF).astype(float)
-        high_b, low_b = (b >> 16).astype(float), (b & 0xFFFF).astype(float)
-        high = np.matmul(high_a, high_b)
-        low = np.matmul(low_a, low_b)
-        mixed = np.matmul(high_a + low_a, high_b + low_b) - high - low
-        upper, middle = reduced(high.astype(np.int64)), reduced(mixed.astype(np.int64))
-        # 2^32 = 2 modulo p, and middle 2^16 < 2^47
-        return reduced((upper << 1) + (middle << 16) + low.astype(np.int64))
+        inner = a.shape[-1]
+        if inner == 1:
+            return self.multiply(a, b)
+        if inner > LONG_SUM:
+            half = inner // 2
+            first = self.matmul(a[..., :half], b[..., :half, :])
+            return self.add(first, self.matmul(a[..., half:], b[..., half:, :]))
+        bits = 16 if inner <= SHORT_SUM else 11
+        if a.size < b.size:
+            whole = b.astype(float)
+            products = [np.matmul(piece, whole) for piece in _pieces(a, bits)]
+        else:
+            whole = a.astype(float)
+            products = [np.matmul(whole, piece) for piece in _pieces(b, bits)]
+        value = products[0].astype(np.int64)
+        for position, product in enumerate(products[1:], start=1):
+            value += reduced(product.astype(np.int64)) << bits * position
+        return reduced(value)
 
     def total(self, a: Value) -> Value:
         return reduced(a.sum(axis=0))
@@ -86,8 +104,27 @@ class FiniteField(ArrayAlgebra):
     def solve_general(self, a: Value, b: Value) -> Value:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+        try:
+            return self._solve_by_halves(a, b)
+        except UndefinedValue:  # a leading block is singular, which doesn't make the matrix so
+            return self._solve_each(a, b)
+
+    def _solve_by_halves(self, a: Value, b: Value) -> Value:
+        """Elimination by blocks, without a choice of pivots, so that a whole batch takes the same few matrix products."""
+        size = a.shape[-1]
+        if size == 1:
+            return self.multiply(self.reciprocal(a), b)
+        half = size // 2
+        head = self._solve_by_halves(a[..., :half, :half], np.concat([a[..., :half, half:], b[..., :half, :]], axis=-1))
+        beside, top = head[..., : size - half], head[..., size - half :]
+        below = a[..., half:, :half]
+        complement = self.subtract(a[..., half:, half:], self.matmul(below, beside))
+        bottom = self._solve_by_halves(complement, self.subtract(b[..., half:, :], self.matmul(below, top)))
+        return np.concat([self.subtract(top, self.matmul(beside, bottom)), bottom], axis=-2)
+
+    def _solve_each(self, a: Value, b: Value) -> Value:
         solved = np.empty(b.shape, dtype=np.int64)
-        for index in np.ndindex(*batch):
+        for index in np.ndindex(*b.shape[:-2]):
             solved[index] = self._solve_one(a[index], b[index])
         return solved
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sympy import Rational
 
+from derivations.language.errors import UndefinedValue
 from numerics.algebras.arrays import ArrayAlgebra
 from numerics.algebras.contract import Value
 
@@ -22,6 +23,7 @@ class Floats(ArrayAlgebra):
     """
 
     exact = False
+    tokens_at_once = 64
 
     def __init__(self, xp: Any, dtype: Any, device: Any = None) -> None:
         self.xp, self.dtype, self.device = xp, dtype, device
@@ -69,4 +71,7 @@ class Floats(ArrayAlgebra):
         return self.xp.sqrt(a)
 
     def solve_general(self, a: Value, b: Value) -> Value:
-        return self.xp.linalg.solve(a, b)
+        try:
+            return self.xp.linalg.solve(a, b)
+        except (ValueError, RuntimeError) as error:  # NumPy's LinAlgError is the former, Torch's the latter
+            raise UndefinedValue(f"a matrix that is inverted is singular: {error}") from None

@@ -80,15 +80,19 @@ class ObjectAlgebra(ArrayAlgebra):
         rows = np.concat([a, b], axis=1)
         size = len(a)
         for k in range(size):
-            pivot = next((r for r in range(k, size) if not self.is_zero(rows[r, k])), None)
-            if pivot is None:
-                raise UndefinedValue("a matrix that is inverted is singular")
-            rows[[k, pivot]] = rows[[pivot, k]]
+            self._bring_pivot(rows, k)
             rows[k] = rows[k] * self.entry_reciprocal(rows[k, k])
             for r in range(size):
                 if r != k and not self.is_zero(rows[r, k]):
-                    rows[r] = rows[r] - rows[r, k] * rows[k]
+                    rows[r] = rows[r] - rows[r, k : k + 1] * rows[k]  # NumPy would take a lone polynomial apart
         return rows[:, size:]
+
+    def _bring_pivot(self, rows: Value, k: int) -> None:
+        """Swaps a row whose entry k isn't zero into place k."""
+        pivot = next((r for r in range(k, len(rows)) if not self.is_zero(rows[r, k])), None)
+        if pivot is None:
+            raise UndefinedValue("a matrix that is inverted is singular")
+        rows[[k, pivot]] = rows[[pivot, k]]
 
     def _solve_batch(self, a: Value, b: Value) -> Value:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

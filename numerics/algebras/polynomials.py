@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flint
+import numpy as np
 from sympy import Rational
 
 from derivations.language.errors import UndefinedValue
@@ -19,39 +20,37 @@ from numerics.algebras.objects import ObjectAlgebra, matrix_of
 
 
 class RationalFunction:
-    """numerator / denominator in lowest terms, the denominator's leading coefficient being one."""
+    """numerator / denominator.
+
+    Common factors are cancelled where two different denominators meet, which keeps recurrences of fractions small, and
+    nowhere else: a product with a polynomial and a sum over one denominator need no greatest common divisor.
+    """
 
     __slots__ = ("denominator", "numerator")
 
-    def __init__(self, numerator: Any, denominator: Any, lowest: bool = False) -> None:
-        if not lowest:
-            common = numerator.gcd(denominator)
-            if not common.is_constant():
-                numerator, denominator = numerator / common, denominator / common
-        leading = denominator.leading_coefficient()
-        if leading != 1:
-            numerator, denominator = numerator / leading, denominator / leading
+    def __init__(self, numerator: Any, denominator: Any) -> None:
         self.numerator, self.denominator = numerator, denominator
 
-    def _parts(self, other: Any) -> tuple[Any, Any]:
-        if isinstance(other, RationalFunction):
-            return other.numerator, other.denominator
-        return other, None
+    def cancelled(self) -> RationalFunction:
+        """In lowest terms, the denominator's leading coefficient being one."""
+        common = self.numerator.gcd(self.denominator)
+        numerator, denominator = self.numerator / common, self.denominator / common
+        leading = denominator.leading_coefficient()
+        return RationalFunction(numerator / leading, denominator / leading)
 
     def __add__(self, other: Any) -> RationalFunction:
-        numerator, denominator = self._parts(other)
-        if denominator is None:
-            return RationalFunction(self.numerator + numerator * self.denominator, self.denominator, lowest=True)
-        if denominator == self.denominator:
-            return RationalFunction(self.numerator + numerator, denominator)
-        common = denominator.gcd(self.denominator)
-        mine, theirs = self.denominator / common, denominator / common
-        return RationalFunction(self.numerator * theirs + numerator * mine, self.denominator * theirs)
+        if not isinstance(other, RationalFunction):
+            return RationalFunction(self.numerator + other * self.denominator, self.denominator)
+        if other.denominator == self.denominator:
+            return RationalFunction(self.numerator + other.numerator, self.denominator)
+        common = other.denominator.gcd(self.denominator)
+        mine, theirs = self.denominator / common, other.denominator / common
+        return RationalFunction(self.numerator * theirs + other.numerator * mine, self.denominator * theirs).cancelled()
 
     __radd__ = __add__
 
     def __neg__(self) -> RationalFunction:
-        return RationalFunction(-self.numerator, self.denominator, lowest=True)
+        return RationalFunction(-self.numerator, self.denominator)
 
     def __sub__(self, other: Any) -> RationalFunction:
         return self + (-other)
@@ -60,26 +59,18 @@ class RationalFunction:
         return (-self) + other
 
     def __mul__(self, other: Any) -> RationalFunction:
-        numerator, denominator = self._parts(other)
-        across = numerator.gcd(self.denominator) if not isinstance(numerator, int) else None
-        if across is not None and not across.is_constant():
-            numerator, own = numerator / across, self.denominator / across
-        else:
-            own = self.denominator
-        if denominator is None:
-            return RationalFunction(self.numerator * numerator, own, lowest=True)
-        common = self.numerator.gcd(denominator)
-        return RationalFunction((self.numerator / common) * numerator, own * (denominator / common), lowest=True)
+        if not isinstance(other, RationalFunction):
+            return RationalFunction(self.numerator * other, self.denominator)
+        across, back = other.numerator.gcd(self.denominator), self.numerator.gcd(other.denominator)
+        numerator = (self.numerator / back) * (other.numerator / across)
+        return RationalFunction(numerator, (self.denominator / across) * (other.denominator / back))
 
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, RationalFunction):
-            return bool(self.numerator == other.numerator and self.denominator == other.denominator)
-        return bool(self.denominator.is_one() and self.numerator == other)
+        return bool((self - other).numerator == 0)
 
-    def __hash__(self) -> int:
-        return hash((self.numerator, self.denominator))
+    __hash__ = None  # type: ignore[assignment]  # as python-flint's polynomials, which can't be hashed
 
     def __repr__(self) -> str:
         return f"({self.numerator})/({self.denominator})"
@@ -108,11 +99,33 @@ class Polynomials(ObjectAlgebra):
         if self.is_zero(entry):
             raise UndefinedValue("division by zero")
         if isinstance(entry, RationalFunction):
-            return self._simplest(RationalFunction(entry.denominator, entry.numerator, lowest=True))
-        return self._simplest(RationalFunction(self.entry(Rational(1)), entry, lowest=True))
+            return self._simplest(RationalFunction(entry.denominator, entry.numerator))
+        return self._simplest(RationalFunction(self.entry(Rational(1)), entry))
 
     def _simplest(self, entry: RationalFunction) -> Any:
-        return entry.numerator if entry.denominator.is_one() else entry
+        constant = entry.denominator.is_constant()
+        return entry.numerator / entry.denominator.leading_coefficient() if constant else entry
+
+    def matmul(self, a: Value, b: Value) -> Value:
+        """The product in normal form: relations are used at each step, since they keep what follows small."""
+        product = super().matmul(a, b)
+        return np.frompyfunc(self._reduced, 1, 1)(product) if self.relations else product
+
+    def solve_general(self, a: Value, b: Value) -> Value:
+        """Polynomial systems without fractions on the way (Bareiss), so that all entries share the determinant."""
+        entries = [*a.flat, *b.flat]
+        if a.ndim > 2 or b.ndim > 2 or any(isinstance(entry, RationalFunction) for entry in entries):
+            return super().solve_general(a, b)
+        rows, size, previous = np.concat([a, b], axis=1), len(a), self.entry(Rational(1))
+        for k in range(size):
+            self._bring_pivot(rows, k)
+            for r in range(size):
+                if r != k:
+                    crossed = rows[k, k : k + 1] * rows[r] - rows[r, k : k + 1] * rows[k]
+                    rows[r] = np.frompyfunc(lambda entry, divisor=previous: entry / divisor, 1, 1)(crossed)
+            previous = rows[k, k]
+        divided = np.frompyfunc(lambda entry: self._simplest(RationalFunction(entry, previous)), 1, 1)
+        return divided(rows[:, size:])
 
     def is_zero(self, entry: Any) -> bool:
         numerator = entry.numerator if isinstance(entry, RationalFunction) else entry

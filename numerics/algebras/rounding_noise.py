@@ -34,6 +34,10 @@ class RoundingNoise(Floats):
         noise = self.rng.uniform(-1, 1, value.shape)
         return value + self.noise_level * roundings**0.5 * noise * (value if scale is None else scale)
 
+    def perturbed(self, value: Value, size: Value | float) -> Value:
+        """`value` with a relative error of `size` roundings in each entry."""
+        return self._noisy(value, abs(value) * size)
+
     def add(self, a: Value, b: Value) -> Value:
         return self._noisy(a + b)
 

@@ -109,6 +109,10 @@ class Shapes(Algebra):
     def stack(self, columns: Sequence[Shape]) -> Shape:
         return Shape(len(columns), columns[0].rows)
 
+    def along(self, values: Sequence[Shape], batch: tuple[int, ...]) -> Shape:
+        del batch
+        return Shape(values[0].rows, values[0].columns, (len(values), *values[0].leading))
+
     def concatenate(self, blocks: Sequence[Shape]) -> Shape:
         return Shape(sum(b.rows for b in blocks), blocks[0].columns)
 

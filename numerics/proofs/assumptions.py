@@ -16,6 +16,7 @@ import numpy as np
 
 from derivations.language.assumptions import Assumption
 from derivations.language.errors import NoMeaning, UndefinedValue
+from derivations.language.forms import SumOfSquares
 from derivations.language.statements import Identity
 from derivations.language.symbols import Named
 from numerics.algebras.objects import matrix_of
@@ -86,6 +87,8 @@ def _violating(bare: Identity, assumption: Assumption, sizes: Sizes) -> Iterator
 def _failure(bare: Identity, env: dict[Any, Any]) -> tuple[str, str] | None:
     try:
         for name, left, right in sides(bare, env, Rationals()):
+            if _is_square_sum(bare) and (right < 0).any():
+                return "refuted", f"the sum of squares is {right[0, 0]}"
             if (left != right).any():
                 row, column = (int(x) for x in np.argwhere(left != right)[0])
                 return "refuted", f"{name}, row {row + 1}: {left[row, column]} against {right[row, column]}"
@@ -94,6 +97,11 @@ def _failure(bare: Identity, env: dict[Any, Any]) -> tuple[str, str] | None:
     except NoMeaning:
         return None
     return None
+
+
+def _is_square_sum(identity: Identity) -> bool:
+    """Whether the right side claims to be positive."""
+    return isinstance(identity.right, SumOfSquares)
 
 
 def _written(identity: Identity, env: dict[Any, Any]) -> dict[str, list[list[str]]]:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from sympy import Basic
 
 from derivations.language.errors import StatementError
+from derivations.language.expressions import Statement
 from derivations.language.forms import Recurrence
 from derivations.language.statements import Identity
-from derivations.language.symbols import Parameter, n, t
+from derivations.language.symbols import Parameter
 from numerics.algebras.contract import Algebra, Value
-from numerics.evaluate import evaluate, run, start, step
+from numerics.evaluate import at_tokens, evaluate, history, run, start
 
 
 class Pair(NamedTuple):
@@ -64,15 +65,23 @@ def _matched(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> It
     mine: dict[Basic, Value] = {
         x: evaluate(value, {**env, **theirs}, algebra) for x, value in identity.matching.items()
     }
-    for position in algebra.positions(env[n]):
-        here = {**env, t: position}
-        mine, left_output = step(left, here, mine, algebra)
-        theirs, right_output = step(right, here, theirs, algebra)
-        yield Pair("output", left_output, right_output)
-        for state, value in identity.matching.items():
-            column, after = probe(state), {**here, **theirs}
-            if column in env:
-                expected = evaluate(value @ column, after, algebra)
-                yield Pair(str(state), algebra.matmul(mine[state], env[column]), expected)
-            else:
-                yield Pair(str(state), mine[state], evaluate(value, after, algebra))
+    readings = _readings(identity, env)
+    for (positions, *own), (_, *other) in zip(
+        history(left, env, mine, algebra), history(right, env, theirs, algebra), strict=True
+    ):
+        for name, mine_read, theirs_read in readings:
+            moment = [side.read == "after" or name != "output" for side in (left, right)]
+            a = at_tokens(mine_read, env, positions, own[moment[0]], algebra)
+            b = at_tokens(theirs_read, env, positions, other[moment[1]], algebra)
+            yield from (Pair(name, x, y) for x, y in zip(a, b, strict=True))
+
+
+def _readings(identity: Identity, env: Mapping[Any, Any]) -> list[tuple[str, Statement, Statement]]:
+    """What is read from matched states after each token: the outputs, and each state, probed where `env` has a probe."""
+    left, right = recurrences(identity)
+    readings: list[tuple[str, Statement, Statement]] = [("output", left.readout, right.readout)]
+    for state, value in (identity.matching or {}).items():
+        column = probe(state)
+        probed = (state @ column, value @ column) if column in env else (state, value)
+        readings.append((str(state), *probed))
+    return readings

@@ -11,15 +11,15 @@ from derivations.language.forms import Chunkwise, Form, recurrence_or_none
 from derivations.language.statements import Identity
 from numerics.algebras.polynomials import RationalFunction
 from numerics.evidence import Evidence
-from numerics.inputs import CannotDraw, Sizes, SymbolicInputs, has_division, symbolic_inputs
+from numerics.inputs import CannotDraw, Sizes, SymbolicInputs, divides, symbolic_inputs
 from numerics.proofs.compare import sides
 
 SMALL = (Sizes(1, 1, 1), Sizes(2, 1, 1), Sizes(2, 2, 1), Sizes(3, 2, 2))
 LARGEST = Sizes(6, 3, 2)
 CARRIED = (Sizes(7, 2, 1, chunk=2), Sizes(7, 1, 2, chunk=3))
 """A carried state first shows in the third chunk; both sizes end in a ragged tail."""
-WITH_DIVISION = (Sizes(4, 2, 1), Sizes(3, 3, 2))
-"""Rational functions grow fast: their largest sizes are smaller."""
+DIVIDED_STATES = (Sizes(4, 2, 1), Sizes(3, 3, 2))
+"""A state that is divided at every token is a rational function that grows fast: its largest sizes are smaller."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,18 @@ class Gap:
 def schedule(identity: Identity) -> tuple[Sizes, ...]:
     """The sizes at which an identity is tried, smallest first."""
     chunked = any(_is_chunked(side) for side in (identity.left, identity.right))
-    if has_division(identity):
-        return (*SMALL, *WITH_DIVISION)
+    if any(_divides_its_state(side) for side in (identity.left, identity.right)):
+        return (*SMALL, *DIVIDED_STATES)
     return (*SMALL, *(CARRIED if chunked else ()), LARGEST)
 
 
 def _is_chunked(form: Form) -> bool:
     return isinstance(recurrence_or_none(form), Chunkwise)
+
+
+def _divides_its_state(form: Form) -> bool:
+    recurrence = recurrence_or_none(form)
+    return recurrence is not None and any(divides(update) for update in recurrence.updates)
 
 
 def gap_at(identity: Identity, sizes: Sizes) -> Gap | None:

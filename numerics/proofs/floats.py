@@ -18,10 +18,12 @@ import numpy as np
 from sympy import Basic, Eq
 
 from derivations.language.errors import NoMeaning, UndefinedValue
+from derivations.language.forms import Form
 from derivations.language.statements import Identity
-from derivations.language.symbols import Gate
+from derivations.language.symbols import Gate, Named
 from numerics.algebras.floats import Floats
 from numerics.algebras.rounding_noise import RoundingNoise
+from numerics.evaluate import Outcome, run
 from numerics.evidence import Evidence, Verdict
 from numerics.inputs import DRAWS, CannotDraw, Plan, Sizes, add_values, base_point, fulfilled, plan, shape_of
 from numerics.proofs.compare import sides
@@ -30,8 +32,11 @@ DRAWS_OF_NOISE = 6
 MARGIN = 12.0
 """Noise draws estimate the standard deviation of a row's error with 6 x d entries each; true roundings are correlated
 along a recurrence, which a margin of 12 deviations covers. A planted error of 10^-6 relative is far outside
-(tests/test_floats.py
+(tests/test_rounding_noise.py
 measures it)."""
+DRAWS_FOR_A_KERNEL = 16
+"""More draws where inputs are computed too: the error of one gate is common to all entries of a row, so that these
+don't count as draws of their own."""
 SHARP = 1e-3
 """An input on which the tolerance reaches this share of the output tests nothing and isn't counted."""
 DEFAULT = (Sizes(n=96, d_k=16, d_v=12, chunk=16), Sizes(n=33, d_k=5, d_v=7, chunk=8))
@@ -72,8 +77,8 @@ def float_inputs(
 
 def _fulfilled(identity: Identity, env: dict[Any, Any]) -> bool:
     """Whether the conditions that aren't built into the draw hold in every matrix of the batch."""
-    algebra = numpy_float64()
-    checked = [a for a in identity.assumptions if a.norm_of is None and not isinstance(a.condition, Eq)]
+    algebra, equations = numpy_float64(), plan(identity).equations
+    checked = [a for a in identity.assumptions if not isinstance(a.condition, Eq) or a in equations]
     return all(fulfilled(a, env, algebra) for a in checked)
 
 
@@ -83,7 +88,7 @@ def _draw(x: Basic, shape: tuple[int, ...], how: Plan, rng: np.random.Generator,
         if shape[-1] == 1:
             base_point(how.spheres[x], 1)  # refuses where the sphere has no such point
         return value * np.sqrt(float(how.spheres[x]) / (value**2).sum(axis=-1, keepdims=True))
-    if isinstance(x, Gate) or x in how.signs:
+    if isinstance(x, Gate) or not isinstance(x, Named) or x in how.signs:
         return _gates(shape, rng, family)
     value = rng.normal(size=shape) / np.sqrt(shape[-1])
     if family == "large norms":
@@ -118,13 +123,20 @@ class Comparison:
 
 
 def compare(identity: Identity, env: Mapping[Any, Any], algebra: Floats, rng: np.random.Generator) -> Comparison:
-    """Both sides in the precision of `algebra`, against the noise that this precision makes."""
+    """Both sides in the precision of `algebra`, against the noise that this precision makes.
+
+    Raises:
+        UndefinedValue: a value overflows in this precision, or is none.
+    """
     arrays = {key for key, value in env.items() if not isinstance(value, int)}
     rounded = {key: algebra.asarray(value) if key in arrays else value for key, value in env.items()}
     doubles = {key: np.asarray(value, dtype=np.float64) if key in arrays else value for key, value in rounded.items()}
     pairs = [
         (name, np.asarray(a, np.float64), np.asarray(b, np.float64)) for name, a, b in sides(identity, rounded, algebra)
     ]
+    for name, left, right in pairs:
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            raise UndefinedValue(f"{name} leaves the range of {algebra.name}")
     tolerances = _tolerances(identity, doubles, algebra.unit_roundoff, rng)
     worst = Comparison(0.0, 0.0, "")
     for (name, left, right), (tolerance, scale) in zip(pairs, tolerances, strict=True):
@@ -155,13 +167,49 @@ def _tolerances(
     draws = [list(sides(identity, env, noise)) for _ in range(DRAWS_OF_NOISE)]
     out = []
     for index, (_, left, right) in enumerate(clean):
-        variance = np.sum(
-            [_variance([draw[index].left for draw in draws]), _variance([draw[index].right for draw in draws])], axis=0
-        )
+        variance = _variance([draw[index].left for draw in draws]) + _variance([draw[index].right for draw in draws])
         magnitude = np.maximum(abs(left), abs(right)).max(axis=-1)
-        deviation = np.sqrt(_smoothed(variance) + (unit_roundoff * magnitude) ** 2)
-        out.append((MARGIN * deviation, np.broadcast_to(magnitude.max(axis=-1, keepdims=True), magnitude.shape)))
+        tolerance = _tolerance(variance, magnitude, unit_roundoff)
+        out.append((tolerance, np.broadcast_to(magnitude.max(axis=-1, keepdims=True), magnitude.shape)))
     return out
+
+
+def tolerances_of(
+    form: Form,
+    env: Mapping[Any, Any],
+    unit_roundoff: float,
+    rng: np.random.Generator,
+    computed: Mapping[Any, np.ndarray | float] | None = None,
+) -> list[np.ndarray]:
+    """How far a kernel that computes a form in this order may be off: for the output and each final state, per row.
+
+    Args:
+        form: the form whose order of operations is the kernel's (the chunkwise one for a chunked kernel).
+        env: float64 inputs, with leading batch dimensions.
+        unit_roundoff: u of the precision that the kernel computes in, 2^-24 for float32.
+        rng: where the noise comes from.
+        computed: inputs that the kernel computes itself (a gate from its logarithm, a scaled query), with the relative
+            error of each entry in units of u.
+    """
+    clean = _values(run(form, env, numpy_float64()))
+    noise = RoundingNoise(unit_roundoff, rng)
+    draws = []
+    for _ in range(DRAWS_FOR_A_KERNEL):
+        rounded = {x: noise.perturbed(env[x], size) for x, size in (computed or {}).items()}
+        draws.append(_values(run(form, {**env, **rounded}, noise)))
+    return [
+        _tolerance(_variance([draw[index] for draw in draws]), abs(value).max(axis=-1), unit_roundoff)
+        for index, value in enumerate(clean)
+    ]
+
+
+def _values(outcome: Outcome) -> tuple[np.ndarray, ...]:
+    return outcome.output, *outcome.states
+
+
+def _tolerance(variance: np.ndarray, magnitude: np.ndarray, unit_roundoff: float) -> np.ndarray:
+    """MARGIN standard deviations of a row, whose largest entry is rounded at least once."""
+    return MARGIN * np.sqrt(_smoothed(variance) + (unit_roundoff * magnitude) ** 2)
 
 
 def _variance(draws: list[np.ndarray]) -> np.ndarray:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 
 import numpy as np
+from sympy import Basic, Dummy, Expr
 
 from derivations.language.errors import StatementError, UndefinedValue
+from derivations.language.forms import SumOfSquares
 from derivations.language.statements import Identity
+from derivations.language.symbols import GateToken
 from numerics.algebras.shapes import Shape, Shapes
 from numerics.evidence import Evidence, Verdict
-from numerics.inputs import CannotDraw, Sizes, rational_inputs, shape_of, sides_are_one_object
+from numerics.inputs import CannotDraw, Sizes, plan, rational_inputs, shape_of, sides_are_one_object
 from numerics.proofs.compare import sides
 
 DISTINCT = Sizes(n=7, d_k=5, d_v=3, chunk=2)
@@ -32,11 +36,28 @@ def check(identity: Identity) -> Evidence:
         _walk_shapes(identity)
     except (StatementError, TypeError) as error:
         return evidence("unknown", f"{identity.place}: {error}")
+    doubtful = weights_without_a_sign(identity)
+    if doubtful:
+        return evidence("unknown", f"{identity.place}: nothing says that {doubtful[0]} >= 0, as a sum of squares needs")
     try:
         admitted_inputs(identity)
     except CannotDraw as error:
         return evidence("vacuous", f"{identity.place}: {error}")
     return evidence("holds")
+
+
+def weights_without_a_sign(identity: Identity) -> list[Expr]:
+    """The weights of sums of squares that the assumptions don't make nonnegative."""
+    signs = plan(identity).signs
+    terms = [term for side in (identity.left, identity.right) if isinstance(side, SumOfSquares) for term in side.terms]
+    return [weight for weight, *_ in terms if not _with_signs(weight, signs).is_nonnegative]
+
+
+def _with_signs(weight: Expr, signs: Mapping[Basic, str]) -> Expr:
+    """The weight with every gate token replaced by a symbol that SymPy knows the sign of."""
+    known = {">=": Dummy(nonnegative=True), ">": Dummy(positive=True)}
+    tokens = weight.atoms(GateToken)
+    return weight.xreplace({x: known.get(signs.get(x.sequence, ""), Dummy(real=True)) for x in tokens})
 
 
 def _walk_shapes(identity: Identity) -> None:

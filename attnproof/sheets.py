@@ -1,0 +1,102 @@
+"""The sheet of a derivation or identity: its statement as text and LaTeX, assumptions, sources, and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attnproof.catalogue import Entry
+from attnproof.checking import Unfinished
+from attnproof.readable import cell, counterexample_lines
+from derivations.language.assumptions import Assumption
+from derivations.language.forms import Form, latex_lines, text_lines
+from derivations.language.printing import LATEX
+from derivations.language.statements import Derivation
+from numerics.evidence import Evidence
+from numerics.proofs.ladder import Report
+
+
+def derivation_lines(derivation: Derivation, reports: Mapping[str, Report], latex: bool = True) -> list[str]:
+    """A derivation: what it is, its forms, its identities with their evidence, its sources.
+
+    Args:
+        derivation: what is shown.
+        reports: the evidence by the identities' ids; an identity without a report is shown without evidence.
+        latex: whether forms are also written in LaTeX.
+    """
+    entries = [Entry(derivation, identity) for identity in derivation.identities]
+    lines = [f"{derivation.title} ({derivation.name})", derivation.summary, str(derivation.place), "", "forms"]
+    for name, form in derivation.forms.items():
+        lines += _indented([name, *_indented(_form_lines(form, latex))])
+    lines += ["", "identities"]
+    for entry in entries:
+        lines += [*_indented(identity_lines(entry, reports.get(entry.id), latex, named=True)), ""]
+    return [*lines, *_source_lines(derivation)]
+
+
+def entry_lines(entry: Entry, report: Report | None, latex: bool = True) -> list[str]:
+    """An identity by itself, with both sides written out and its derivation's sources."""
+    return [*identity_lines(entry, report, latex), "", *_source_lines(entry.derivation)]
+
+
+def identity_lines(entry: Entry, report: Report | None, latex: bool = True, named: bool = False) -> list[str]:
+    """An identity: what it says, both sides, assumptions, where it was printed, its evidence and counterexample.
+
+    Args:
+        entry: what is shown.
+        report: its evidence, if there is any.
+        latex: whether the sides are also written in LaTeX.
+        named: whether a side that is one of the derivation's forms is given by its name.
+    """
+    identity = entry.identity
+    lines = [entry.id, *_indented([identity.says] if identity.says else [])]
+    body = [f"expected: {identity.expected}"]
+    for name, side in (("left", identity.left), ("right", identity.right)):
+        known = _name_of(side, entry.derivation) if named else ""
+        body += [f"{name}: {known}"] if known else [f"{name}:", *_indented(_form_lines(side, latex))]
+    if identity.assumptions:
+        body += ["assumptions:", *_indented(_assumption_line(a, latex) for a in identity.assumptions)]
+    body += [f"printed in: {identity.source}"] if identity.source else []
+    body += [f"decides: {', '.join(identity.claims)}"] if identity.claims else []
+    body.append(f"stated in: {identity.place}")
+    return [*lines, *_indented([*body, *(_evidence_lines(entry, report) if report else [])])]
+
+
+def _evidence_lines(entry: Entry, report: Report) -> list[str]:
+    climbed = [e for e in report.evidence if e.rung != "assumptions" or entry.identity.assumptions]
+    messages = [f"{e.rung}: {e.message}" for e in report.evidence if e.message]
+    if isinstance(report, Unfinished):
+        messages.append(report.message)
+    lines = [
+        f"verdict: {report.verdict} ({'as' if report.ok else 'not as'} expected)",
+        f"evidence: {', '.join(_rung_text(e) for e in climbed) or 'none'}",
+        *_indented(messages),
+    ]
+    if report.counterexample is not None:
+        lines += counterexample_lines(entry.identity, report.counterexample)
+    return lines
+
+
+def _rung_text(evidence: Evidence) -> str:
+    reach = cell(evidence)
+    return f"{evidence.rung} {evidence.verdict}" + (f" ({reach})" if reach != evidence.verdict else "")
+
+
+def _form_lines(form: Form, latex: bool) -> list[str]:
+    return [*text_lines(form), *([rf"LaTeX  {line}" for line in latex_lines(form)] if latex else [])]
+
+
+def _assumption_line(assumption: Assumption, latex: bool) -> str:
+    needed = f", since {assumption.needed_because}" if assumption.needed_because else ""
+    return f"{assumption}{needed}" + (f"    LaTeX  {assumption.write(LATEX)}" if latex else "")
+
+
+def _name_of(form: Form, derivation: Derivation) -> str:
+    return next((name for name, known in derivation.forms.items() if known is form), "")
+
+
+def _source_lines(derivation: Derivation) -> Sequence[str]:
+    return ["sources", *_indented(map(str, derivation.sources))] if derivation.sources else []
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" if line else "" for line in lines]

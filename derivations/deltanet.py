@@ -1,0 +1,271 @@
+r"""DeltaNet: the state corrects what it predicts. S_t = S_{t-1} + eta_t (v_t - S_{t-1} k_t) k_t^T, o_t = S_t q_t.
+
+Schlag, Irie & Schmidhuber 2021 (arXiv 2102.11174), parallel over the sequence by Yang et al. 2024 (arXiv 2406.06484);
+eta is beta there. As one matrix product:
+
+    O = ((Q K^T) . M) (I + D_eta ((K K^T) . M^-))^-1 D_eta V
+
+It is linear attention with V replaced by the corrections U, which solve a triangular system.
+"""
+
+from derivations.language import I, K, M, M_strict, Q, S, Sequence, V, d_k, d_v, eta, eye, j, k, n, q, t, v
+from derivations.language import Chunkwise, Closed, Derivation, Identity, Recurrence, Source, TokenRows, TokenSum
+from derivations.language import Eq, Ne, Ones, Parameter, assume, derivative, diag, norm_squared, sqrt, trace
+
+recurrence = Recurrence(S, update=S + eta[t] * (v - S @ k) @ k.T, readout=S @ q)
+transition = Recurrence(S, update=S @ (eye(d_k) - eta[t] * k @ k.T) + eta[t] * v @ k.T, readout=S @ q)
+matrix = Closed((Q @ K.T).hadamard(M) @ (I + diag(eta) @ (K @ K.T).hadamard(M_strict)).I @ diag(eta) @ V)
+
+# the corrections alone: eta on the left of the system and of V, or 1 / eta on the system's diagonal
+corrections = Closed((I + diag(eta) @ (K @ K.T).hadamard(M_strict)).I @ diag(eta) @ V, name="U")
+eta_inverted = Closed((diag(eta).I + (K @ K.T).hadamard(M_strict)).I @ V, name="U")
+eta_not_zero = assume(Ne(eta[t], 0), "the system has 1 / eta on its diagonal")
+
+# one block in WY form: W = T K and U = T V don't need the carry and can be had for all blocks at once
+T = (I + diag(eta) @ (K @ K.T).hadamard(M_strict)).I @ diag(eta)
+corrected = T @ V - (T @ K) @ S.T
+chunkwise = Chunkwise(S, update=S + corrected.T @ K, readout=Q @ S.T + (Q @ K.T).hadamard(M) @ corrected)
+
+# token by token, a correction is a sum over earlier ones
+U = Sequence("U", n, d_v)
+correction = eta[t] * (v - TokenSum(U[j] @ (K[j].T @ k), j, 1, t - 1))
+correction_sum = TokenRows(TokenSum(U[j] @ (K[j].T @ q), j, 1, t)).where(U[t], correction)
+
+# eta = 1, as in document 000: the three lines of the expansion, and the table's row
+unit = Recurrence(S, update=S - (S @ k - v) @ k.T, readout=S @ q)
+unit_removed = Recurrence(S, update=S - (S @ k) @ k.T + v @ k.T, readout=S @ q)
+unit_transition = Recurrence(S, update=S @ (eye(d_k) - k @ k.T) + v @ k.T, readout=S @ q)
+unit_matrix = Closed((Q @ K.T).hadamard(M) @ (I + (K @ K.T).hadamard(M_strict)).I @ V)
+
+# u_t = v_t - S_{t-1} k_t takes the place of v_t; as a sum, as a linear system, and solved
+unpredicted = Recurrence(S, update=unit.updates[0], readout=v - S @ k, read="before")
+linear_attention_of_U = Recurrence(S, update=S + U[t] @ k.T, readout=S @ q).where(U, unpredicted)
+masked_product_of_U = Closed((Q @ K.T).hadamard(M) @ U).where(U, unpredicted)
+iterated = v - TokenSum(U[j] @ (K[j].T @ k), j, 1, t - 1)
+U_by_iteration = Closed(U).where(U[t], iterated)
+U_right_side = Closed(V - (K @ K.T).hadamard(M_strict) @ U, name="U").where(U[t], iterated)
+U_solved = Closed((I + (K @ K.T).hadamard(M_strict)).I @ V, name="U")
+
+# eta moved into k and v
+eta_nonnegative = assume(eta[t] >= 0, "the square root of eta is taken")
+absorbed = unit.substitute({k: sqrt(eta[t]) * k, v: sqrt(eta[t]) * v})
+absorbed_in_v = unit.substitute({v: eta[t] * v})
+absorbed_in_k = unit.substitute({k: eta[t] * k})
+
+# the gradient of |S k - v|^2 / 2, by its product with every direction E; and the step along it
+E = Parameter("E", d_v, d_k)
+loss = norm_squared(S @ k - v) / 2
+gradient = (S @ k - v) @ k.T
+slope = TokenRows(derivative(loss, S, along=E) * Ones(1, 1))
+slope_of_gradient = TokenRows(trace(E.T @ gradient) * Ones(1, 1))
+gradient_step = Recurrence(S, update=S - eta[t] * gradient, readout=S @ q)
+
+# what the state predicts for k_t once it has been corrected
+strength = eta[t] * norm_squared(k)
+prediction = Recurrence(S, update=recurrence.updates[0], readout=S @ k)
+moved_to_v = Recurrence(S, update=recurrence.updates[0], readout=(1 - strength) * (S @ k) + strength * v, read="before")
+overwritten = Recurrence(S, update=unit.updates[0], readout=S @ k)
+unit_norm = assume(Eq(norm_squared(k), 1), "k k^T removes the whole prediction for k if |k| = 1")
+
+# two steps S -> S M_t + X_t as one, [M_1, X_1] o [M_2, X_2] = [M_1 M_2, X_1 M_2 + X_2], and three in either order
+S_0, M_1, M_2, M_3 = (Parameter(name, d_k, d_k) for name in ("S_0", "M_1", "M_2", "M_3"))
+X_1, X_2, X_3 = (Parameter(name, d_k, d_k) for name in ("X_1", "X_2", "X_3"))
+two_steps = Closed((S_0 @ M_1 + X_1) @ M_2 + X_2, name="S_2")
+combined = Closed(S_0 @ (M_1 @ M_2) + (X_1 @ M_2 + X_2), name="S_2")
+combined_as_printed = Closed(S_0 @ (M_1 @ M_2) + (M_2 @ X_1 + X_2), name="S_2")
+first_two_first = Closed((X_1 @ M_2 + X_2) @ M_3 + X_3, name="X")
+last_two_first = Closed(X_1 @ (M_2 @ M_3) + (X_2 @ M_3 + X_3), name="X")
+
+deltanet = Derivation(
+    "deltanet",
+    title="DeltaNet",
+    summary="Linear attention that writes only what the state doesn't predict yet: a step of regression per token.",
+    forms={
+        "recurrence": recurrence,
+        "transition": transition,
+        "correction_sum": correction_sum,
+        "matrix": matrix,
+        "chunkwise": chunkwise,
+    },
+    identities=[
+        Identity(
+            "recurrent_is_transition",
+            recurrence,
+            transition,
+            says="Correcting the prediction is multiplying the state by I - eta k k^T and writing eta v k^T.",
+        ),
+        Identity(
+            "recurrent_is_matrix",
+            recurrence,
+            matrix,
+            says="The recurrence is a masked product with one triangular system.",
+        ),
+        Identity(
+            "eta_on_the_diagonal",
+            corrections,
+            eta_inverted,
+            assumptions=(eta_not_zero,),
+            says="D_eta on the left of the system and of V is D_eta^-1 in the place of I.",
+        ),
+        Identity(
+            "recurrent_is_chunkwise",
+            recurrence,
+            chunkwise,
+            says="Token by token and block by block, in WY form, carry the same state.",
+            source="document 000, on linear complexity",
+            claims=("S0-51",),
+        ),
+        Identity(
+            "recurrent_is_correction_sum",
+            recurrence,
+            correction_sum,
+            says="The output is linear attention's sum with u_j in the place of v_j.",
+        ),
+        Identity(
+            "linear_attention_of_U",
+            unit,
+            linear_attention_of_U,
+            says="With the corrections as values, DeltaNet's state is linear attention's.",
+        ),
+        Identity(
+            "only_V_is_replaced",
+            unit,
+            masked_product_of_U,
+            says="With the corrections as values, DeltaNet is linear attention's matrix form.",
+            source="document 000, 'V is replaced by U'",
+            claims=("S0-42", "S0-43"),
+        ),
+        Identity(
+            "unit_removed_then_written",
+            unit,
+            unit_removed,
+            says="eta = 1, multiplied out: the old prediction is removed, then the new value is written.",
+            source="document 000, the expansion for eta = 1, first and second line",
+            claims=("S0-39",),
+        ),
+        Identity(
+            "unit_transition",
+            unit_removed,
+            unit_transition,
+            says="eta = 1 as a transition: S (I - k k^T) + v k^T.",
+            source="document 000, the expansion for eta = 1, second and third line",
+            claims=("S0-39",),
+        ),
+        Identity(
+            "table_row",
+            unit,
+            unit_matrix,
+            says="The table's row for DeltaNet is the recurrence with eta = 1.",
+            source="document 000, the table's fourth row",
+            claims=("S0-56",),
+        ),
+        Identity(
+            "correction_by_sum",
+            unpredicted,
+            U_by_iteration,
+            says="u_t = v_t - S_{t-1} k_t is v_t minus the sum of the earlier corrections, weighted by k_j^T k_t.",
+            source="document 000, the iteration for u_t",
+            claims=("S0-44",),
+        ),
+        Identity(
+            "linear_system",
+            U_by_iteration,
+            U_right_side,
+            says="The corrections fulfil U = V - ((K K^T) . M^-) U.",
+            source="document 000, the matrix form of u_t",
+            claims=("S0-45",),
+        ),
+        Identity(
+            "linear_system_solved",
+            U_by_iteration,
+            U_solved,
+            says="The system is unit triangular and has one solution, whatever K is.",
+            source="document 000, the solution for U",
+            claims=("S0-46",),
+        ),
+        Identity(
+            "gradient_of_the_loss",
+            slope,
+            slope_of_gradient,
+            says="The gradient of |S k - v|^2 / 2 is (S k - v) k^T: its product with E is the derivative along E.",
+            source="document 000, the quadratic loss",
+            claims=("S0-37", "S0-83"),
+        ),
+        Identity(
+            "gradient_step",
+            gradient_step,
+            recurrence,
+            says="One step of gradient descent on |S k - v|^2 / 2 with step size eta is the delta rule.",
+            source="document 000, one step of gradient descent",
+            claims=("S0-37", "S0-83"),
+        ),
+        Identity(
+            "eta_absorbed",
+            recurrence,
+            absorbed,
+            assumptions=(eta_nonnegative,),
+            says="k and v scaled by sqrt(eta) each take eta in.",
+            source="document 000, 'eta can always be absorbed'",
+            claims=("S0-38",),
+        ),
+        Identity(
+            "eta_absorbed_in_v_alone",
+            recurrence,
+            absorbed_in_v,
+            expected="refuted",
+            says="Scaling v alone writes with eta, but removes the old prediction with strength one.",
+        ),
+        Identity(
+            "eta_absorbed_in_k_alone",
+            recurrence,
+            absorbed_in_k,
+            expected="refuted",
+            says="Scaling k alone writes with eta, but removes the old prediction with eta squared.",
+        ),
+        Identity(
+            "prediction_moves_to_v",
+            prediction,
+            moved_to_v,
+            says="The new prediction for k lies between the old one and v, at eta |k|^2 of the way.",
+            source="document 000, 'first subtract, then add'",
+            claims=("S0-41",),
+        ),
+        Identity(
+            "overwritten",
+            overwritten,
+            Closed(V),
+            assumptions=(unit_norm,),
+            says="With eta = 1 and |k| = 1 the state returns v for k, whatever it returned before.",
+            source="document 000, 'active overwriting'",
+            claims=("S0-41", "S0-92"),
+        ),
+        Identity(
+            "scan_operator",
+            two_steps,
+            combined,
+            says="Two steps S -> S M + X are the step with M_1 M_2 and X_1 M_2 + X_2.",
+            claims=("S1-18",),
+        ),
+        Identity(
+            "scan_operator_is_associative",
+            first_two_first,
+            last_two_first,
+            says="Three steps may be bracketed either way, so that a scan may be parallel.",
+            source="document 001, on prefix sums",
+            claims=("S1-18",),
+        ),
+        Identity(
+            "scan_operator_as_printed",
+            two_steps,
+            combined_as_printed,
+            expected="refuted",
+            says="Printed with M_2 on the left of X_1, the scan's operator isn't two steps of the recurrence.",
+            source="DeltaNet Explained, part II, 'Defining the Associative Operator'",
+        ),
+    ],
+    sources=[
+        Source("Linear Transformers Are Secretly Fast Weight Programmers", "Schlag et al. 2021", "arXiv:2102.11174"),
+        Source("Parallelizing Linear Transformers with the Delta Rule", "Yang et al. 2024", "arXiv:2406.06484"),
+        Source("DeltaNet Explained, part II", "Yang 2024", "https://sustcsonglin.github.io/blog/2024/deltanet-2/"),
+    ],
+)
