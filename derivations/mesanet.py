@@ -102,7 +102,8 @@ mesanet = Derivation(
             Closed(bend * one),
             SumOfSquares((g[j], E.T @ K[j], j, n), (ridge[j], E[j], j, d_k)),
             assumptions=(weights_nonnegative, ridge_positive),
-            says="The second derivative is a sum of squares with weights g_j >= 0 and lambda > 0: the minimum is the only one.",
+            says="The second derivative is a sum of squares with weights g_j >= 0 and lambda > 0: the minimum is the
+            only one.",
         ),
         Identity(
             "ungated_state",

@@ -194,7 +194,11 @@ def _scaled(e: Any, env: Environment, algebra: Algebra) -> Value:
 
 
 def _token(e: Any, env: Environment, algebra: Algebra) -> Value:
-    return algebra.token(evaluate(e.sequence, env, algebra), _position(e.index, env))
+    sequence, position = evaluate(e.sequence, env, algebra), _position(e.index, env)
+    last = position if isinstance(position, int) else position.stop - 1
+    if last >= sequence.shape[-2]:
+        raise StatementError(f"{e} is read at position {last + 1}, the sequence has {sequence.shape[-2]} tokens")
+    return algebra.token(sequence, position)
 
 
 def _power(e: Any, env: Environment, algebra: Algebra) -> Value:
@@ -234,7 +238,12 @@ def _powers(e: Any, running: Symbol, env: Environment, algebra: Algebra) -> Valu
 def _one_by_one(e: Basic, running: Symbol, env: Environment, algebra: Algebra) -> Value:
     """A scalar at each position of a range, where there is no rule for all of them at once."""
     scalars = [evaluate(e, {**env, running: position}, algebra) for position in env[running]]
-    return algebra.token(algebra.stack(scalars), range(len(scalars)))
+    return algebra.along(scalars, _batch(env))
+
+
+def _batch(env: Environment) -> tuple[int, ...]:
+    """The leading dimensions of the inputs."""
+    return max((tuple(value.shape[:-2]) for x, value in env.items() if isinstance(x, Named)), key=len, default=())
 
 
 def _root(base: Basic, env: Environment, algebra: Algebra) -> Value:
@@ -435,17 +444,25 @@ def at_tokens(
 ) -> list[Value]:
     """An expression at each of the positions, with the states of each (an empty list where it reads none).
 
-    What is read doesn't feed back into the states, so that many tokens are evaluated at once, along a leading dimension.
+    What is read doesn't feed back into the states, so that many tokens are evaluated at once, along a leading
+    dimension.
     """
-    if algebra.tokens_at_once == 1 or not _reads_one_token(e) or not (states or e.has(t)):
+    batch = _batch(env)
+    if algebra.tokens_at_once == 1 or not _reads_one_token(e) or not _lines_up(e, env, states, batch):
         each = states or [{}] * len(positions)
         return [
             evaluate(e, {**env, t: position, **own}, algebra) for position, own in zip(positions, each, strict=True)
         ]
-    batch = max((value.shape[:-2] for x, value in env.items() if isinstance(x, Named)), key=len, default=())
     together = {x: algebra.along([own[x] for own in states], batch) for x in states[0]} if states else {}
     value = evaluate(e, {**env, t: positions, **together}, algebra)
     return [value[k] for k in range(len(positions))]
+
+
+def _lines_up(e: Basic, env: Environment, states: list[dict[Basic, Value]], batch: tuple[int, ...]) -> bool:
+    """Whether a leading dimension over tokens comes out, and stands in front of the batch of every sequence."""
+    tokens = e.atoms(Token, GateToken)
+    runs = bool(tokens) or e.has(t) or any(e.has(state) for state in (states[0] if states else ()))
+    return runs and all(env[x.sequence].shape[:-2] == batch for x in tokens if x.sequence in env)
 
 
 @cache

@@ -68,17 +68,18 @@ class Counterexample:
 def combined(evidence: list[Evidence]) -> Verdict:
     """The verdict of an identity from its rungs.
 
-    An exact or modular refutation refutes. Floats alone can't refute what was proved: then the verdict is unknown.
+    An exact or modular refutation refutes. Floats alone can't refute what was proved: then the verdict is unknown. So
+    it is where no rung compared the two sides.
     """
     by_rung = {e.rung: e.verdict for e in evidence}
     if by_rung.get("typed", "holds") != "holds":
         return by_rung["typed"]
-    if "refuted" in (by_rung.get("exact"), by_rung.get("field")):
+    exact = {by_rung[rung] for rung in ("exact", "field") if rung in by_rung}
+    if "refuted" in exact or (not exact and by_rung.get("floats") == "refuted"):
         return "refuted"
+    if not exact and "floats" not in by_rung:
+        return "unknown"
     verdicts = set(by_rung.values())
-    if verdicts == {"refuted"} or (by_rung.keys() <= {"typed", "floats"} and "refuted" in verdicts):
-        return "refuted"
-    for verdict in ("vacuous", "unknown", "refuted"):
-        if verdict in verdicts:
-            return "unknown" if verdict == "refuted" else verdict
-    return "holds" if verdicts == {"holds"} else "unknown"
+    if verdicts == {"holds"}:
+        return "holds"
+    return "vacuous" if "vacuous" in verdicts else "unknown"

@@ -118,9 +118,8 @@ def shape_of(symbol: Basic, env: Mapping[Any, int]) -> tuple[int, int]:
     """The concrete shape of an input; a scalar is 1 x 1."""
     if not isinstance(symbol, Named):
         return 1, 1
-    rows, columns = (
-        int(side.xreplace({k: Integer(v) for k, v in env.items() if isinstance(k, Symbol)})) for side in symbol.shape
-    )
+    dimensions = {k: Integer(v) for k, v in env.items() if isinstance(k, Symbol) and isinstance(v, int)}
+    rows, columns = (int(side.xreplace(dimensions)) for side in symbol.shape)
     return rows, columns
 
 
@@ -233,7 +232,8 @@ def degree_inputs(identity: Identity, sizes: Sizes, algebra: Degrees) -> dict[An
         if x in how.squares:
             return {RootOf(x): algebra.value(*shape), x: algebra.value(*shape, degree=2)}
         if x in how.spheres:
-            # a polynomial of degree D that isn't zero on the quadric |w|^2 = c vanishes on at most 2 D / p of its points
+            # a polynomial of degree D that isn't zero on the quadric |w|^2 = c vanishes on at most 2 D / p of its
+            # points
             return {x: algebra.value(*shape, degree=2)}
         return {x: algebra.value(*shape)}
 

@@ -27,7 +27,9 @@ class Algebra(ABC):
     name: str
     exact: bool = True
     tokens_at_once: int = 1
-    """How many tokens are read in one evaluation, along a leading dimension, where reading them doesn't change a state."""
+    """How many tokens are read in one evaluation, along a leading dimension, where reading them doesn't change a
+    state.
+    """
 
     @abstractmethod
     def number(self, value: Rational) -> Value:

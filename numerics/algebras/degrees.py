@@ -84,9 +84,18 @@ class Degree:
         return max(self.over(common).numerator, other.over(common).numerator)
 
     @property
+    def is_plain(self) -> bool:
+        """A polynomial, not in a sum over positions: the case that has to be fast."""
+        return not self.denominator and self.terms == 1
+
+    @property
     def size(self) -> int:
         """Numerator and denominator together."""
         return self.numerator + degree_of(self.denominator)
+
+
+def _broadcast(a: Degree, b: Degree) -> tuple[int, int]:
+    return max(a.rows, b.rows), max(a.columns, b.columns)
 
 
 def _joined(rows: Sequence[Degree]) -> tuple[int, Denominator]:
@@ -95,7 +104,8 @@ def _joined(rows: Sequence[Degree]) -> tuple[int, Denominator]:
         return max(row.numerator for row in rows), {}
     common: Denominator = {}
     for row in rows:
-        common = _least_common(common, row.denominator)
+        for divisor, exponent in row.denominator.items():
+            common[divisor] = max(common.get(divisor, 0), exponent)
     whole = degree_of(common)
     return max(row.numerator + whole - degree_of(row.denominator) for row in rows), common
 
@@ -140,10 +150,12 @@ class Degrees(Algebra):
         if rows == 1 or not (a.by_row or b.by_row):
             return replace(combine(a, b), rows=rows, columns=columns, by_row=(), terms=terms)
         a, b = a.flat(), b.flat()
-        parts = [x.by_row or (replace(x, rows=1),) * rows for x in (a, b)]
+        parts = [x.by_row if len(x.by_row) == rows else (replace(x, rows=1, by_row=()),) * rows for x in (a, b)]
         return replace(self._from_rows([combine(x, y) for x, y in zip(*parts, strict=True)], columns), terms=terms)
 
     def add(self, a: Degree, b: Degree) -> Degree:
+        if a.is_plain and b.is_plain:
+            return Degree(max(a.numerator, b.numerator), {}, *_broadcast(a, b), slope=max(a.slope, b.slope))
         slope = max(a.slope, b.slope)
         a, b = replace(a, slope=0), replace(b, slope=0)
         total = self._row_by_row(
@@ -155,6 +167,8 @@ class Degrees(Algebra):
         return a
 
     def multiply(self, a: Degree, b: Degree) -> Degree:
+        if a.is_plain and b.is_plain:
+            return Degree(a.numerator + b.numerator, {}, *_broadcast(a, b), slope=a.slope + b.slope)
         slope = a.slope + b.slope
         a, b = replace(a, slope=0), replace(b, slope=0)
         product = self._row_by_row(
@@ -168,6 +182,8 @@ class Degrees(Algebra):
 
     def matmul(self, a: Degree, b: Degree) -> Degree:
         a, b = a.flat(), b.flat()
+        if a.is_plain and b.is_plain:
+            return Degree(a.numerator + b.numerator, {}, a.rows, b.columns)
         product = self.multiply(replace(a, columns=b.columns), replace(b, rows=a.rows, by_row=()))
         return replace(product, rows=a.rows, columns=b.columns)
 
@@ -234,8 +250,8 @@ class Degrees(Algebra):
 
     def along(self, values: Sequence[Degree], batch: tuple[int, ...]) -> Degree:
         del batch
-        numerator, denominator = _joined(values)
-        return replace(values[0], numerator=numerator, denominator=denominator, terms=len(values))
+        numerator, denominator = _joined([value.flat() for value in values])
+        return Degree(numerator, denominator, *values[0].shape, terms=len(values))
 
     def concatenate(self, blocks: Sequence[Degree]) -> Degree:
         rows = [row for b in map(Degree.flat, blocks) for row in (b.by_row or (replace(b, rows=1),) * b.rows)]

@@ -17,6 +17,7 @@ from numerics.algebras.arrays import ArrayAlgebra
 from numerics.algebras.contract import Value
 
 PRIME = 2**31 - 1
+ELIMINATION_BLOCK = 8  # up to this size elimination goes by rows, above it by halves and matrix products
 SHORT_SUM, LONG_SUM = 2**6, 2**11
 """Sums of 2^6 products leave 16 bits for a piece, sums of 2^11 leave 11: 53 bits less 31 for the whole residue."""
 
@@ -31,7 +32,8 @@ def reduced(a: np.ndarray) -> np.ndarray:
 def _once(a: np.ndarray) -> np.ndarray:
     """a - p where that isn't negative, else a: as unsigned numbers the smaller of both."""
     unsigned = a.view(np.uint64)
-    return np.minimum(unsigned, unsigned - np.uint64(PRIME)).view(np.int64)
+    lower = unsigned - np.uint64(PRIME)
+    return np.minimum(unsigned, lower, out=lower).view(np.int64)
 
 
 def _pieces(a: np.ndarray, bits: int) -> Iterator[np.ndarray]:
@@ -110,17 +112,30 @@ class FiniteField(ArrayAlgebra):
             return self._solve_each(a, b)
 
     def _solve_by_halves(self, a: Value, b: Value) -> Value:
-        """Elimination by blocks, without a choice of pivots, so that a whole batch takes the same few matrix products."""
+        """Elimination by blocks, without a choice of pivots: a whole batch takes the same few matrix products."""
         size = a.shape[-1]
-        if size == 1:
-            return self.multiply(self.reciprocal(a), b)
+        if size <= ELIMINATION_BLOCK:
+            return self._eliminate(a, b)
         half = size // 2
-        head = self._solve_by_halves(a[..., :half, :half], np.concat([a[..., :half, half:], b[..., :half, :]], axis=-1))
+        right = np.concat([a[..., :half, half:], b[..., :half, :]], axis=-1)
+        head = self._solve_by_halves(a[..., :half, :half], right)
         beside, top = head[..., : size - half], head[..., size - half :]
         below = a[..., half:, :half]
         complement = self.subtract(a[..., half:, half:], self.matmul(below, beside))
         bottom = self._solve_by_halves(complement, self.subtract(b[..., half:, :], self.matmul(below, top)))
         return np.concat([self.subtract(top, self.matmul(beside, bottom)), bottom], axis=-2)
+
+    def _eliminate(self, a: Value, b: Value) -> Value:
+        """Gauss and Jordan's elimination, multiplying across instead of dividing: one reciprocal for all pivots."""
+        size = a.shape[-1]
+        rows = np.concat([a, b], axis=-1)
+        for k in range(size):
+            pivot, factors = rows[..., k : k + 1, :], rows[..., :, k : k + 1]
+            others = np.arange(size)[:, None] != k
+            crossed = self.subtract(self.multiply(rows, pivot[..., k : k + 1]), self.multiply(factors, pivot))
+            rows = np.where(others, crossed, rows)
+        pivots = np.stack([rows[..., k, k : k + 1] for k in range(size)], axis=-2)
+        return self.multiply(rows[..., size:], self.reciprocal(pivots))
 
     def _solve_each(self, a: Value, b: Value) -> Value:
         solved = np.empty(b.shape, dtype=np.int64)

@@ -81,10 +81,10 @@ class ObjectAlgebra(ArrayAlgebra):
         size = len(a)
         for k in range(size):
             self._bring_pivot(rows, k)
-            rows[k] = rows[k] * self.entry_reciprocal(rows[k, k])
+            rows[k] = rows[k] * self.reciprocal(rows[k, k : k + 1])  # NumPy would take a lone polynomial apart
             for r in range(size):
                 if r != k and not self.is_zero(rows[r, k]):
-                    rows[r] = rows[r] - rows[r, k : k + 1] * rows[k]  # NumPy would take a lone polynomial apart
+                    rows[r] = rows[r] - rows[r, k : k + 1] * rows[k]
         return rows[:, size:]
 
     def _bring_pivot(self, rows: Value, k: int) -> None:

@@ -65,6 +65,7 @@ def _matched(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> It
     mine: dict[Basic, Value] = {
         x: evaluate(value, {**env, **theirs}, algebra) for x, value in identity.matching.items()
     }
+    yield from _beginnings(identity, env, algebra)
     readings = _readings(identity, env)
     for (positions, *own), (_, *other) in zip(
         history(left, env, mine, algebra), history(right, env, theirs, algebra), strict=True
@@ -74,6 +75,20 @@ def _matched(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> It
             a = at_tokens(mine_read, env, positions, own[moment[0]], algebra)
             b = at_tokens(theirs_read, env, positions, other[moment[1]], algebra)
             yield from (Pair(name, x, y) for x, y in zip(a, b, strict=True))
+
+
+def _beginnings(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> Iterator[Pair]:
+    """Where the left side says how it begins: that, against the beginning of the right side read through the
+    matching.
+    """
+    left, right = recurrences(identity)
+    if left.initial is None:
+        return
+    blank = {x: value for x, value in env.items() if x not in (*left.states, *right.states)}
+    theirs = start(right, blank, algebra)
+    for state, own in zip(left.states, left.initial, strict=True):
+        expected = evaluate((identity.matching or {})[state], {**blank, **theirs}, algebra)
+        yield Pair(f"initial {state}", evaluate(own, blank, algebra), expected)
 
 
 def _readings(identity: Identity, env: Mapping[Any, Any]) -> list[tuple[str, Statement, Statement]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ def _simplest_point(identity: Identity, gap: Gap) -> dict[Any, Any] | None:
 
 def _candidates(identity: Identity, gap: Gap, how: Plan) -> Iterator[dict[Any, Any]]:
     if not how.spheres:
-        relevant = _relevant(gap)
+        relevant = _relevant(identity, gap)
         for count in range(min(CHANGED_ENTRIES, len(relevant)) + 1):
             for names in combinations(relevant, count):
                 for values in product(SIMPLEST, repeat=count):
@@ -86,17 +86,13 @@ def _candidates(identity: Identity, gap: Gap, how: Plan) -> Iterator[dict[Any, A
             return
 
 
-def _relevant(gap: Gap) -> list[str]:
-    """The entries that the gap depends on: gates first, since a gate of one half is the plainest change."""
-    polynomials = (
-        [gap.value.numerator, gap.value.denominator] if isinstance(gap.value, RationalFunction) else [gap.value]
-    )
-    used = {
-        name
-        for p in polynomials
-        for name, degree in zip(gap.inputs.algebra.generators, p.degrees(), strict=True)
-        if degree
-    }
+def _relevant(identity: Identity, gap: Gap) -> list[str]:
+    """The entries that some gap depends on: gates first, since a gate of one half is the plainest change."""
+    algebra, used = gap.inputs.algebra, set()
+    for _, left, right in sides(identity, gap.inputs.env, algebra):
+        for entry in algebra.difference(left, right).flat:
+            for p in [entry.numerator, entry.denominator] if isinstance(entry, RationalFunction) else [entry]:
+                used |= {name for name, degree in zip(algebra.generators, p.degrees(), strict=True) if degree > 0}
     return sorted(
         used, key=lambda name: (not isinstance(gap.inputs.entries[name][0], Gate), -gap.inputs.entries[name][1], name)
     )
@@ -119,12 +115,12 @@ def _differs(identity: Identity, env: Mapping[Any, Any]) -> bool:
 
 
 def _evaluated(identity: Identity, gap: Gap, env: Mapping[Any, Any]) -> Counterexample:
-    name, left, right = next(p for p in sides(identity, env, Rationals()) if (p[1] != p[2]).any())
+    pairs = enumerate(sides(identity, env, Rationals()))
+    number, (name, left, right) = next((number, p) for number, p in pairs if (p.left != p.right).any())
     row, column = (int(x) for x in np.argwhere(left != right)[0])
-    own = gap if (gap.compared, gap.entry) == (name, (row, column)) else None
     inputs = {str(x): _written(env[x]) for x in identity.inputs()}
     dimensions = {str(k): v for k, v in gap.sizes.environment(identity).items() if _is_used(identity, k)}
-    factorised = factorised_gap(own or _gap_of(identity, gap.sizes, name, (row, column)))
+    factorised = factorised_gap(_gap_of(identity, gap, number, (row, column)))
     return Counterexample(dimensions, inputs, name, _written(left), _written(right), factorised, (row + 1, column + 1))
 
 
@@ -133,13 +129,11 @@ def _is_used(identity: Identity, dimension: Basic) -> bool:
     return str(dimension) != "C" or chunked
 
 
-def _gap_of(identity: Identity, sizes: Sizes, name: str, entry: tuple[int, int]) -> Gap:
-    first = gap_at(identity, sizes)
-    assert first is not None
-    for compared, left, right in sides(identity, first.inputs.env, first.inputs.algebra):
-        if compared == name:
-            return replace(first, compared=name, entry=entry, value=first.inputs.algebra.difference(left, right)[entry])
-    raise LookupError(name)
+def _gap_of(identity: Identity, gap: Gap, number: int, entry: tuple[int, int]) -> Gap:
+    """The gap at an entry of the pair with this number: matched states are compared token by token, under one name."""
+    pairs = sides(identity, gap.inputs.env, gap.inputs.algebra)
+    compared, left, right = next(islice(pairs, number, None))
+    return replace(gap, compared=compared, entry=entry, value=gap.inputs.algebra.difference(left, right)[entry])
 
 
 def _written(matrix: Value) -> list[list[str]]:
@@ -149,7 +143,8 @@ def _written(matrix: Value) -> list[list[str]]:
 def factorised_gap(gap: Gap) -> str:
     """left - right, factorised, in SymPy's syntax: (1 - gamma_2)*k_1*k_2**2*q_2*v_1."""
     if isinstance(gap.value, RationalFunction):
-        top, bottom = (_factorised(p, gap) for p in (gap.value.numerator, gap.value.denominator))
+        lowest = gap.value.cancelled()
+        top, bottom = (_factorised(p, gap) for p in (lowest.numerator, lowest.denominator))
         return f"({top})/({bottom})"
     return _factorised(gap.value, gap)
 
@@ -166,6 +161,8 @@ def _factorised(polynomial: Any, gap: Gap) -> str:
     written = [
         f"{_bracketed(base.xreplace(rooted))}{'' if power == 1 else f'**{power}'}" for base, power in _sums_first(parts)
     ]
+    if number == -1 and written:
+        return "-" + "*".join(written)
     if number != 1 or not written:
         written.insert(0, str(number))
     return "*".join(written)

@@ -2,19 +2,19 @@
 
 The two sides round differently. How far each may be off its exact value is measured by evaluating it several times
 with noise of the unit roundoff u (numerics/algebras/rounding_noise.py), row by row. The difference of the sides must
-stay within MARGIN
-standard deviations.
+stay within MARGIN standard deviations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import array_api_compat.numpy as xp
 import numpy as np
+from array_api_compat import to_device
 from sympy import Basic, Eq
 
 from derivations.language.errors import NoMeaning, UndefinedValue
@@ -32,16 +32,17 @@ DRAWS_OF_NOISE = 6
 MARGIN = 12.0
 """Noise draws estimate the standard deviation of a row's error with 6 x d entries each; true roundings are correlated
 along a recurrence, which a margin of 12 deviations covers. A planted error of 10^-6 relative is far outside
-(tests/test_rounding_noise.py
-measures it)."""
+(tests/test_rounding_noise.py measures it)."""
 DRAWS_FOR_A_KERNEL = 16
 """More draws where inputs are computed too: the error of one gate is common to all entries of a row, so that these
 don't count as draws of their own."""
 SHARP = 1e-3
 """An input on which the tolerance reaches this share of the output tests nothing and isn't counted."""
-DEFAULT = (Sizes(n=96, d_k=16, d_v=12, chunk=16), Sizes(n=33, d_k=5, d_v=7, chunk=8))
-
 FAMILIES = ("plain", "gates near one", "gates near zero", "repeated keys", "zero rows", "large norms")
+LONG, RAGGED = Sizes(n=96, d_k=16, d_v=12, chunk=16), Sizes(n=33, d_k=5, d_v=7, chunk=8)
+CASES = tuple((LONG if number % 2 else RAGGED, family) for number, family in enumerate(FAMILIES))
+"""Lengths of a few hundred, and all families at all sizes, are drawn by Hypothesis in tests/test_floats.py."""
+WHERE_REFUTED = ((Sizes(n=12, d_k=4, d_v=3, chunk=5), "plain"),)
 
 
 def numpy_float64() -> Floats:
@@ -122,32 +123,46 @@ class Comparison:
         return not self.sharpness < SHARP
 
 
-def compare(identity: Identity, env: Mapping[Any, Any], algebra: Floats, rng: np.random.Generator) -> Comparison:
+def compare(identity: Identity, env: Mapping[Any, Any], algebra: Floats, tolerances: Tolerances) -> Comparison:
     """Both sides in the precision of `algebra`, against the noise that this precision makes.
+
+    Args:
+        env: float64 inputs that the precision represents exactly, see `rounded_inputs`.
+        tolerances: of these inputs, see `tolerances_between`.
 
     Raises:
         UndefinedValue: a value overflows in this precision, or is none.
     """
-    arrays = {key for key, value in env.items() if not isinstance(value, int)}
-    rounded = {key: algebra.asarray(value) if key in arrays else value for key, value in env.items()}
-    doubles = {key: np.asarray(value, dtype=np.float64) if key in arrays else value for key, value in rounded.items()}
-    pairs = [
-        (name, np.asarray(a, np.float64), np.asarray(b, np.float64)) for name, a, b in sides(identity, rounded, algebra)
-    ]
-    for name, left, right in pairs:
-        if not (np.isfinite(left).all() and np.isfinite(right).all()):
-            raise UndefinedValue(f"{name} leaves the range of {algebra.name}")
-    tolerances = _tolerances(identity, doubles, algebra.unit_roundoff, rng)
+    arrays = {key: value if isinstance(value, int) else algebra.asarray(value) for key, value in env.items()}
     worst = Comparison(0.0, 0.0, "")
-    for (name, left, right), (tolerance, scale) in zip(pairs, tolerances, strict=True):
+    for pair, (tolerance, scale) in zip(sides(identity, arrays, algebra), tolerances, strict=True):
+        left, right = _on_host(pair.left), _on_host(pair.right)
+        if not (np.isfinite(left).all() and np.isfinite(right).all()):
+            raise UndefinedValue(f"{pair.name} leaves the range of {algebra.name}")
         ratio = _ratio(abs(left - right).max(axis=-1), tolerance)
-        sharpness = float(np.nanmax(_ratio(tolerance, scale)))
-        row = int(np.nanargmax(ratio.reshape(-1, ratio.shape[-1]).max(axis=0)))
+        sharpness = max(worst.sharpness, float(_ratio(tolerance, scale).max()))
+        row = int(ratio.reshape(-1, ratio.shape[-1]).max(axis=0).argmax())
         if ratio.max() >= worst.error_over_tolerance:
-            worst = Comparison(float(ratio.max()), max(sharpness, worst.sharpness), f"{name}, row {row + 1}")
-        else:
-            worst = Comparison(worst.error_over_tolerance, max(sharpness, worst.sharpness), worst.where)
+            worst = Comparison(float(ratio.max()), sharpness, f"{pair.name}, row {row + 1}")
+        worst = replace(worst, sharpness=sharpness)
     return worst
+
+
+def _on_host(value: Any) -> np.ndarray:
+    """A float64 copy in NumPy's memory, from whatever device."""
+    return np.asarray(to_device(value, "cpu"), np.float64)
+
+
+def rounded_inputs(env: Mapping[Any, Any], unit_roundoff: float) -> dict[Any, Any]:
+    """The inputs as a precision represents them, in float64, so that rounding them is no error of the formula."""
+    if unit_roundoff < 2.0**-50:
+        return dict(env)
+    return {key: value if isinstance(value, int) else _rounded(value, unit_roundoff) for key, value in env.items()}
+
+
+def _rounded(value: np.ndarray, unit_roundoff: float) -> np.ndarray:
+    mantissa, exponent = np.frexp(value)
+    return np.ldexp(np.round(mantissa / (2 * unit_roundoff)) * (2 * unit_roundoff), exponent)
 
 
 def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -157,10 +172,17 @@ def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(ratio), np.inf, ratio)
 
 
-def _tolerances(
+Tolerances = list[tuple[np.ndarray, np.ndarray]]
+
+
+def tolerances_between(
     identity: Identity, env: Mapping[Any, Any], unit_roundoff: float, rng: np.random.Generator
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each pair of values: the tolerance per row, and the largest entry of the matrix it belongs to."""
+) -> Tolerances:
+    """For each pair of values: the tolerance per row, and the size of what it is a tolerance for.
+
+    That size is the largest entry of the matrix. Where a side is zero because its terms cancel, it is the size that
+    these terms must have had for rounding to move them so far.
+    """
     clean = list(sides(identity, env, numpy_float64()))
     # float64 noise on top of float64 arithmetic: the noisy values are compared with one another, not with a cleaner one
     noise = RoundingNoise(unit_roundoff, rng)
@@ -169,8 +191,10 @@ def _tolerances(
     for index, (_, left, right) in enumerate(clean):
         variance = _variance([draw[index].left for draw in draws]) + _variance([draw[index].right for draw in draws])
         magnitude = np.maximum(abs(left), abs(right)).max(axis=-1)
+        cancels = not (np.any(left) and np.any(right))
+        scale = np.sqrt(variance) / unit_roundoff if cancels else magnitude
         tolerance = _tolerance(variance, magnitude, unit_roundoff)
-        out.append((tolerance, np.broadcast_to(magnitude.max(axis=-1, keepdims=True), magnitude.shape)))
+        out.append((tolerance, np.broadcast_to(scale.max(axis=-1, keepdims=True), magnitude.shape)))
     return out
 
 
@@ -225,34 +249,65 @@ def _smoothed(variance: np.ndarray) -> np.ndarray:
     return np.maximum(variance, (padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]) / 3)
 
 
+class _Tally:
+    """What the inputs of one identity showed."""
+
+    def __init__(self) -> None:
+        self.worst: dict[str, float] = {}
+        self.not_counted: list[str] = []
+        self.failure = ""
+        self.counted = 0
+
+    def add(self, algebra: Floats, label: str, found: Comparison) -> None:
+        if found.vacuous:
+            self.not_counted.append(f"{label}: the tolerance is {found.sharpness:.1g} of the output")
+            return
+        self.counted += 1
+        self.worst[algebra.name] = max(self.worst.get(algebra.name, 0.0), found.error_over_tolerance)
+        if found.error_over_tolerance > 1 and not self.failure:
+            self.failure = f"{label}: {found.where} is off by {found.error_over_tolerance:.3g} tolerances"
+
+    @property
+    def verdict(self) -> Verdict:
+        return "refuted" if self.failure else "holds" if self.counted else "vacuous"
+
+    @property
+    def message(self) -> str:
+        return self.failure or ("" if self.counted else "no input tests anything: " + self.not_counted[0])
+
+
 def check(identity: Identity, seed: int = 0, algebras: Sequence[Floats] = ()) -> Evidence:
     """The floats rung of one identity, over all families of inputs."""
-    begun = perf_counter()
-    algebras = algebras or (numpy_float64(),)
-    worst: dict[str, float] = {}
-    vacuous, failed, counted = [], "", 0
-    for number, sizes in enumerate(DEFAULT):
-        for family in FAMILIES:
-            rng = np.random.default_rng((seed, number, FAMILIES.index(family)))
-            for algebra in algebras:
-                label = f"{family} at n = {sizes.n} in {algebra.name}"
-                try:
-                    env = float_inputs(identity, sizes, rng, family)
-                    with np.errstate(all="ignore"):
-                        found = compare(identity, env, algebra, rng)
-                except (NoMeaning, UndefinedValue, CannotDraw, np.linalg.LinAlgError) as error:
-                    vacuous.append(f"{label}: {error}")
-                    continue
-                if found.vacuous:
-                    vacuous.append(f"{label}: the tolerance is {found.sharpness:.1g} of the output")
-                    continue
-                counted += 1
-                worst[algebra.name] = max(worst.get(algebra.name, 0.0), found.error_over_tolerance)
-                if found.error_over_tolerance > 1 and not failed:
-                    failed = f"{label}: {found.where} is off by {found.error_over_tolerance:.3g} tolerances"
-    details = {"seed": seed, "error_over_tolerance": {k: round(v, 4) for k, v in worst.items()}, "inputs": counted}
-    if vacuous:
-        details["not_counted"] = vacuous
-    verdict: Verdict = "refuted" if failed else "holds" if counted else "vacuous"
-    message = failed or ("" if counted else "no input tests anything: " + vacuous[0])
-    return Evidence("floats", verdict, tuple(s.as_json() for s in DEFAULT), perf_counter() - begun, message, details)
+    begun, tally = perf_counter(), _Tally()
+    cases = CASES if identity.expected == "holds" else WHERE_REFUTED
+    for number, (sizes, family) in enumerate(cases):
+        rng = np.random.default_rng((seed, number))
+        _try_case(identity, sizes, family, rng, algebras or (numpy_float64(),), tally)
+    details: dict[str, Any] = {
+        "seed": seed,
+        "error_over_tolerance": {name: round(value, 4) for name, value in tally.worst.items()},
+        "inputs": tally.counted,
+    }
+    if tally.not_counted:
+        details["not_counted"] = tally.not_counted
+    tried = tuple(dict.fromkeys(sizes for sizes, _ in cases))
+    seconds = perf_counter() - begun
+    return Evidence("floats", tally.verdict, tuple(s.as_json() for s in tried), seconds, tally.message, details)
+
+
+def _try_case(
+    identity: Identity, sizes: Sizes, family: str, rng: np.random.Generator, algebras: Sequence[Floats], tally: _Tally
+) -> None:
+    """One draw of inputs, in every precision; precisions with the same unit roundoff share a tolerance."""
+    shared: dict[float, tuple[dict[Any, Any], Tolerances]] = {}
+    for algebra in algebras:
+        label = f"{family} at n = {sizes.n} in {algebra.name}"
+        try:
+            with np.errstate(all="ignore"):
+                if algebra.unit_roundoff not in shared:
+                    env = rounded_inputs(float_inputs(identity, sizes, rng, family), algebra.unit_roundoff)
+                    shared[algebra.unit_roundoff] = env, tolerances_between(identity, env, algebra.unit_roundoff, rng)
+                env, tolerances = shared[algebra.unit_roundoff]
+                tally.add(algebra, label, compare(identity, env, algebra, tolerances))
+        except (NoMeaning, UndefinedValue, CannotDraw, np.linalg.LinAlgError) as error:
+            tally.not_counted.append(f"{label}: {error}")

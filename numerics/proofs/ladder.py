@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from time import perf_counter
+from typing import Any, cast
 
 from derivations.language.statements import Derivation, Identity
 from numerics.algebras.floats import Floats
-from numerics.evidence import Counterexample, Evidence, Verdict, combined
-from numerics.proofs import assumptions, counterexample, exact, floats, typed
+from numerics.evidence import Counterexample, Evidence, Rung, Verdict, combined
+from numerics.proofs import assumptions, counterexample, exact, floats, mutants, typed
 from numerics.proofs import field as field_rung
 
-RUNGS = ("typed", "exact", "field", "floats", "assumptions")
+RUNGS = ("typed", "exact", "field", "floats", "assumptions", "mutants")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ CLIMB: dict[str, Callable[[Identity, Options], Evidence]] = {
     "field": lambda identity, options: field_rung.check(identity, options.seed),
     "floats": lambda identity, options: floats.check(identity, options.seed, options.floats),
     "assumptions": lambda identity, options: assumptions.check(identity),
+    "mutants": lambda identity, options: mutants.check(identity),
 }
 
 
@@ -69,6 +71,16 @@ class Report:
         }
 
 
+def _one_rung(rung: str, identity: Identity, options: Options) -> Evidence:
+    """The evidence of a rung. One that breaks is unknown, and what the others found is kept."""
+    begun = perf_counter()
+    try:
+        return CLIMB[rung](identity, options)
+    except Exception as error:
+        message = f"{identity.place}: {type(error).__name__}: {error}"
+        return Evidence(cast(Rung, rung), "unknown", (), perf_counter() - begun, message)
+
+
 def climb(
     derivation: Derivation, identity: Identity, rungs: Sequence[str] = RUNGS, options: Options | None = None
 ) -> Report:
@@ -80,7 +92,7 @@ def climb(
     for rung in RUNGS:
         if rung not in rungs and rung != "typed":
             continue
-        evidence.append(CLIMB[rung](identity, options))
+        evidence.append(_one_rung(rung, identity, options))
         if rung == "typed" and evidence[-1].verdict != "holds":
             break
     refuted = any(e.verdict == "refuted" for e in evidence if e.rung != "assumptions")
