@@ -4,10 +4,11 @@ von Oswald et al. 2025 (arXiv 2506.05233); document 000, eq. (36):
 
     G_t = gamma_t G_{t-1} + v_t k_t^T,   H_t = gamma_t H_{t-1} + k_t k_t^T,   o_t = G_t (H_t + Lambda_t)^-1 q_t
 
-S = G (H + Lambda)^-1 minimises sum_j g_j |S k_j - v_j|^2 / 2 + tr(S Lambda S^T) / 2, where g_j is the decay from token j to now.
+S = G (H + Lambda)^-1 minimises sum_j g_j |S k_j - v_j|^2 / 2 + tr(S Lambda S^T) / 2, where g_j is the decay from token
+j to now.
 """
 
-from derivations.language import K, Q, S, Sequence, State, V, d_k, d_v, gamma, j, k, n, q, t, v
+from derivations.language import K, S, Sequence, State, V, d_k, d_v, gamma, j, k, n, q, t, v
 from derivations.language import Chunkwise, Closed, CumulativeProduct, Derivation, Gate, Identity, Recurrence, Source
 from derivations.language import Gamma, Ones, RemainingProduct, SumOfSquares, TotalProduct, Zeros
 from derivations.language import assume, derivative, diag, invertible, scalar, trace
@@ -102,8 +103,7 @@ mesanet = Derivation(
             Closed(bend * one),
             SumOfSquares((g[j], E.T @ K[j], j, n), (ridge[j], E[j], j, d_k)),
             assumptions=(weights_nonnegative, ridge_positive),
-            says="The second derivative is a sum of squares with weights g_j >= 0 and lambda > 0: the minimum is the
-            only one.",
+            says="The second derivative is a sum of squares, weighted by g_j >= 0 and lambda > 0: one minimum.",
         ),
         Identity(
             "ungated_state",

@@ -1,5 +1,6 @@
-r"""PaTH: positions as products of Householder-like factors. A_ij = q_i^T (I - w_i w_i^T) ... (I - w_{j+1} w_{j+1}^T)
-k_j for i >= j.
+r"""PaTH: positions as products of Householder-like factors.
+
+    A_ij = q_i^T (I - w_i w_i^T) ... (I - w_{j+1} w_{j+1}^T) k_j   for i >= j
 
 Yang et al. 2025 (arXiv 2505.16381). As one matrix, with J = (I + (W W^T) . M^-)^-1:
 
@@ -60,8 +61,8 @@ path_attention = Derivation(
             "product_is_matrix",
             product,
             matrix,
-            says="The product of I - w w^T in descending order is a masked product minus a correction with one
-            triangular system.", source="document 000, PaTH",
+            says="The product in descending order is a masked product minus a correction with one triangular system.",
+            source="document 000, PaTH",
             claims=("S0-76",),
         ),
         Identity(
@@ -89,8 +90,7 @@ path_attention = Derivation(
             product,
             split,
             assumptions=(reflection,),
-            says="With |w|^2 = 2 the relative transform is a product of two absolute ones: Q and K less their DeltaNet
-            of W.",
+            says="With |w|^2 = 2 the relative transform is two absolute ones: Q and K, each less its DeltaNet of W.",
         ),
         Identity(
             "reflection_is_its_own_inverse",

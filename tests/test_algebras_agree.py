@@ -449,6 +449,21 @@ TABLE: dict[str, Item] = {
         ),
         two_states,
     ),
+    "constants in the place of gates": Item(
+        Recurrence(S, update=gamma[t] * S + v @ k.T, readout=beta[t] * S @ q).substitute(
+            {gamma[t]: Rational(2), beta: Rational(1, 2) * Ones(n, 1)}
+        ),
+        lambda x: (lambda found: (times(Fraction(1, 2), found[0]), found[1]))(
+            recurrent(lambda x, a, state: plus(times(2, state), write(x, a)))(x)
+        ),
+    ),
+    "constants in the place of gates, row by row": Item(
+        TokenRows(gamma[t] * v).substitute({gamma[t]: Rational(2)}), lambda x: times(2, x.V)
+    ),
+    "reading nothing": Item(
+        Recurrence(S, update=S + v @ k.T, readout=Ones(d_v, 1)),
+        lambda x: (table(x.n, x.d_v, lambda a, b: 1), plus(*(write(x, m) for m in range(x.n)))),
+    ),
     "blocks": Item(
         Chunkwise(
             S,
@@ -604,9 +619,20 @@ def test_rationals(item: Item, drawn: Any) -> None:
     assert [value.tolist() for value in found] == [list(map(list, rows)) for rows in expected]
 
 
+class TwoTokensAtOnce(FiniteField):
+    """The residues, reading few enough tokens in one evaluation for a short sequence to need several."""
+
+    tokens_at_once = 2
+
+
 @every_item
-@given(drawn=points, batch=st.integers(1, 3), like_a_dimension=st.booleans())
-def test_residues(item: Item, drawn: Any, batch: int, like_a_dimension: bool) -> None:
+@given(
+    drawn=points,
+    batch=st.integers(1, 3),
+    like_a_dimension=st.booleans(),
+    algebra=st.sampled_from([FiniteField(), TwoTokensAtOnce()]),
+)
+def test_residues(item: Item, drawn: Any, batch: int, like_a_dimension: bool, algebra: FiniteField) -> None:
     """With a leading dimension of independent points; as long as the sequence, so that a mix-up of the two shows."""
     (length, *_), *_ = sizes, chunk, seed = drawn
     trials = length if like_a_dimension else batch
@@ -620,7 +646,7 @@ def test_residues(item: Item, drawn: Any, batch: int, like_a_dimension: bool) ->
         if symbol in item.squares:
             roots = [[[residue(root(e)) for e in row] for row in x.entries[str(symbol)]] for x in all_points]
             env[RootOf(symbol)] = np.array(roots)
-    for number, found in enumerate(values(item, env, FiniteField())):
+    for number, found in enumerate(values(item, env, algebra)):
         whole = np.broadcast_to(found, (trials, *found.shape[-2:]))
         assert whole.tolist() == [[[residue(Fraction(e)) for e in row] for row in e[number]] for e in expected]
 
