@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sympy import Add, Basic, Integer, Mul, Pow, Rational, Symbol
+from sympy import Add, Basic, Integer, Mul, Pow, Rational, Symbol, preorder_traversal
 
 from derivations.language.errors import NoMeaning, StatementError
 from derivations.language.expressions import (
@@ -429,9 +429,7 @@ def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
         case FinalState():
             return Outcome(evaluate(form.value, {**env, **_last_states(form.recurrence, env, algebra)}, algebra))
         case Substituted():
-            stale = {RootOf(sequence_of(key)) for key in form.mapping}
-            kept = {x: value for x, value in env.items() if x not in stale}
-            return run(form.form, {**kept, **_substitutes(form, env, algebra)}, algebra)
+            return run(form.form, _substituted(form, env, algebra), algebra)
         case Defined():
             return run(form.form, {**env, sequence_of(form.defined): _defined(form, env, algebra)}, algebra)
         case Algorithm():
@@ -511,9 +509,26 @@ def _written(
 ) -> dict[Basic, Value]:
     """The states after one token or block."""
     before = {**env, **states}
+    for common in _repeated(recurrence.updates):
+        before[common] = evaluate(common, before, algebra)
     return {
         x: evaluate(update, before, algebra) for x, update in zip(recurrence.states, recurrence.updates, strict=True)
     }
+
+
+@cache
+def _repeated(expressions: tuple[Any, ...]) -> tuple[Basic, ...]:
+    """Sums that stand in more than one of the expressions, or twice in one: they are evaluated once.
+
+    An environment may hold the value of any expression, not of symbols alone.
+    """
+    count: dict[Basic, int] = {}
+    for e in expressions:
+        for part in preorder_traversal(e):
+            if isinstance(part, Sum) and all(x.index == t for x in part.atoms(Token, GateToken)):
+                count[part] = count.get(part, 0) + 1
+    often = [part for part, times in count.items() if times > 1]
+    return tuple(sorted(often, key=lambda part: part.count_ops()))
 
 
 def _last_states(recurrence: Recurrence, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
@@ -577,6 +592,13 @@ def _run_chunks(form: Chunkwise, env: Environment, algebra: Algebra) -> Outcome:
     return Outcome(algebra.concatenate(outputs), tuple(states.values()))
 
 
+def _substituted(form: Substituted, env: Environment, algebra: Algebra) -> Environment:
+    """The environment that the inner form is evaluated in."""
+    stale = {RootOf(sequence_of(key)) for key in form.mapping}
+    kept = {x: value for x, value in env.items() if x not in stale}
+    return {**kept, **_substitutes(form, env, algebra)}
+
+
 def _substitutes(form: Substituted, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
     """The new values of the replaced symbols, all computed from the old ones."""
     values = {}
@@ -621,6 +643,40 @@ def _transport(form: Transport, env: Environment, algebra: Algebra) -> Value:
         columns.append(column)
         carried = algebra.matmul(carried, evaluate(form.factor, {**env, s: position}, algebra))
     return algebra.transpose(algebra.stack(columns[::-1]))
+
+
+def run_on(form: Form, column: Named, env: Environment, algebra: Algebra) -> Value:
+    """The product of an attention matrix with a column in `env`, without forming the matrix where possible."""
+    match form:
+        case Closed():
+            return evaluate(_times(form.expression, column), env, algebra)
+        case Transport(order="descending"):
+            return _transport_of(form, env[column], env, algebra)
+        case Substituted():
+            return run_on(form.form, column, _substituted(form, env, algebra), algebra)
+    return algebra.matmul(run(form, env, algebra).output, env[column])
+
+
+def _times(e: Any, column: Named) -> Any:
+    """e x, with x multiplied into each term of a sum: from the right, every factor then meets a column."""
+    if isinstance(e, Sum):
+        return Sum(*(_times(term, column) for term in e.args))
+    return Scaled(e.args[0], _times(e.args[1], column)) if isinstance(e, Scaled) else e @ column
+
+
+def _transport_of(form: Transport, weights: Value, env: Environment, algebra: Algebra) -> Value:
+    """sum_j A_ij x_j for every i: the weighted keys are carried along, each step by one more factor."""
+    carried: Value | None = None
+    rows: list[Value] = []
+    for position in algebra.positions(env[n]):
+        key = evaluate(form.right, {**env, j: position}, algebra)
+        own = algebra.multiply(algebra.token(weights, position), key)
+        if carried is not None:
+            own = algebra.add(algebra.matmul(evaluate(form.factor, {**env, s: position}, algebra), carried), own)
+        carried = own
+        left = algebra.transpose(evaluate(form.left, {**env, i: position}, algebra))
+        rows.append(algebra.matmul(left, carried))
+    return algebra.stack(rows)
 
 
 def _zero_column(like: Value, rows: int, algebra: Algebra) -> Value:

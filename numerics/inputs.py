@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from sympy import Basic, Eq, Integer, Pow, Rational, Symbol
@@ -197,11 +198,12 @@ def field_inputs(
     identity: Identity, sizes: Sizes, algebra: FiniteField, rng: np.random.Generator, trials: int
 ) -> dict[Any, Any]:
     """Uniform residues, with a leading dimension of trials; a square or a point of a sphere where an assumption asks
-    for it.
+    for it. An input gets the same residues in every identity that is drawn from the same state of `rng`.
     """
+    seed = int(rng.integers(2**32))
 
     def draw(x: Basic, shape: tuple[int, int], how: Plan) -> dict[Any, Value]:
-        value = algebra.random(rng, (trials, *shape))
+        value = algebra.random(np.random.default_rng((seed, crc32(str(x).encode()))), (trials, *shape))
         if x in how.squares:
             return {RootOf(x): value, x: algebra.multiply(value, value)}
         if x in how.spheres:

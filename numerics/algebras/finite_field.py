@@ -17,7 +17,7 @@ from numerics.algebras.arrays import ArrayAlgebra
 from numerics.algebras.contract import Value
 
 PRIME = 2**31 - 1
-ELIMINATION_BLOCK = 8  # up to this size elimination goes by rows, above it by halves and matrix products
+ELIMINATION_BLOCK = 4  # up to this size elimination goes by rows, above it by halves and matrix products
 SHORT_SUM, LONG_SUM = 2**6, 2**11
 """Sums of 2^6 products leave 16 bits for a piece, sums of 2^11 leave 11: 53 bits less 31 for the whole residue."""
 

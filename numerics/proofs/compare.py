@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sympy import Basic
 
 from derivations.language.errors import StatementError
 from derivations.language.expressions import Statement
-from derivations.language.forms import Recurrence
+from derivations.language.forms import Form, Recurrence
 from derivations.language.statements import Identity
 from derivations.language.symbols import Parameter
 from numerics.algebras.contract import Algebra, Value
-from numerics.evaluate import at_tokens, evaluate, history, run, start
+from numerics.evaluate import Outcome, at_tokens, evaluate, history, run, start
 
 
 class Pair(NamedTuple):
@@ -24,7 +24,11 @@ class Pair(NamedTuple):
     right: Value
 
 
-def sides(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> Iterator[Pair]:
+Runner = Callable[[Form, Mapping[Any, Any], Algebra], Outcome]
+"""Evaluates a form: `numerics.evaluate.run`, or something that remembers what it ran."""
+
+
+def sides(identity: Identity, env: Mapping[Any, Any], algebra: Algebra, runner: Runner = run) -> Iterator[Pair]:
     """("output", left, right), then ("final S", left, right) for every state that both sides carry.
 
     Where the sides carry different states, they go token by token, and what `matching` reads off the right states is
@@ -33,7 +37,7 @@ def sides(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> Itera
     if identity.matching is not None:
         yield from _matched(identity, env, algebra)
         return
-    left, right = run(identity.left, env, algebra), run(identity.right, env, algebra)
+    left, right = runner(identity.left, env, algebra), runner(identity.right, env, algebra)
     yield Pair("output", left.output, right.output)
     if identity.carries:
         for state, mine, theirs in zip(identity.left.states, left.states, right.states, strict=True):

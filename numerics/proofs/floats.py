@@ -18,12 +18,14 @@ from array_api_compat import to_device
 from sympy import Basic, Eq
 
 from derivations.language.errors import NoMeaning, UndefinedValue
+from derivations.language.expressions import Statement
 from derivations.language.forms import Form
 from derivations.language.statements import Identity
 from derivations.language.symbols import Gate, Named
+from derivations.language.symbols import Sequence as TokenSequence
 from numerics.algebras.floats import Floats
 from numerics.algebras.rounding_noise import RoundingNoise
-from numerics.evaluate import Outcome, run
+from numerics.evaluate import Outcome, evaluate, run
 from numerics.evidence import Evidence, Verdict
 from numerics.inputs import DRAWS, CannotDraw, Plan, Sizes, add_values, base_point, fulfilled, plan, shape_of
 from numerics.proofs.compare import sides
@@ -80,6 +82,9 @@ def _fulfilled(identity: Identity, env: dict[Any, Any]) -> bool:
     """Whether the conditions that aren't built into the draw hold in every matrix of the batch."""
     algebra, equations = numpy_float64(), plan(identity).equations
     checked = [a for a in identity.assumptions if not isinstance(a.condition, Eq) or a in equations]
+    matrices = [evaluate(a.condition, env, algebra) for a in checked if isinstance(a.condition, Statement)]
+    if any((np.linalg.matrix_rank(matrix) < matrix.shape[-1]).any() for matrix in matrices):
+        return False  # rounding hides from elimination that a matrix is singular
     return all(fulfilled(a, env, algebra) for a in checked)
 
 
@@ -94,7 +99,9 @@ def _draw(x: Basic, shape: tuple[int, ...], how: Plan, rng: np.random.Generator,
     value = rng.normal(size=shape) / np.sqrt(shape[-1])
     if family == "large norms":
         return value * 3
-    if family == "repeated keys" and len(shape) > 2 and shape[-2] > 1:
+    if not isinstance(x, TokenSequence):
+        return value
+    if family == "repeated keys" and shape[-2] > 1:
         return np.repeat(value[..., ::2, :], 2, axis=-2)[..., : shape[-2], :]
     if family == "zero rows" and shape[-2] > 1:
         return value * (rng.random((*shape[:-1], 1)) > 0.25)
@@ -185,11 +192,11 @@ def tolerances_between(
     """
     clean = list(sides(identity, env, numpy_float64()))
     # float64 noise on top of float64 arithmetic: the noisy values are compared with one another, not with a cleaner one
-    noise = RoundingNoise(unit_roundoff, rng)
-    draws = [list(sides(identity, env, noise)) for _ in range(DRAWS_OF_NOISE)]
+    noisy = sides(identity, _repeated(env, DRAWS_OF_NOISE), RoundingNoise(unit_roundoff, rng))
     out = []
-    for index, (_, left, right) in enumerate(clean):
-        variance = _variance([draw[index].left for draw in draws]) + _variance([draw[index].right for draw in draws])
+    for (_, left, right), drawn in zip(clean, noisy, strict=True):
+        whole = (DRAWS_OF_NOISE, *np.broadcast_shapes(left.shape, right.shape))  # a constant side has no batch
+        variance = _variance(np.broadcast_to(drawn.left, whole)) + _variance(np.broadcast_to(drawn.right, whole))
         magnitude = np.maximum(abs(left), abs(right)).max(axis=-1)
         cancels = not (np.any(left) and np.any(right))
         scale = np.sqrt(variance) / unit_roundoff if cancels else magnitude
@@ -217,14 +224,18 @@ def tolerances_of(
     """
     clean = _values(run(form, env, numpy_float64()))
     noise = RoundingNoise(unit_roundoff, rng)
-    draws = []
-    for _ in range(DRAWS_FOR_A_KERNEL):
-        rounded = {x: noise.perturbed(env[x], size) for x, size in (computed or {}).items()}
-        draws.append(_values(run(form, {**env, **rounded}, noise)))
+    repeated = _repeated(env, DRAWS_FOR_A_KERNEL)
+    rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
+    noisy = _values(run(form, {**repeated, **rounded}, noise))
     return [
-        _tolerance(_variance([draw[index] for draw in draws]), abs(value).max(axis=-1), unit_roundoff)
-        for index, value in enumerate(clean)
+        _tolerance(_variance(drawn), abs(value).max(axis=-1), unit_roundoff)
+        for value, drawn in zip(clean, noisy, strict=True)
     ]
+
+
+def _repeated(env: Mapping[Any, Any], times: int) -> dict[Any, Any]:
+    """The same inputs several times, along a new leading dimension: each gets noise of its own."""
+    return {x: v if isinstance(v, int) else np.broadcast_to(v, (times, *np.shape(v))) for x, v in env.items()}
 
 
 def _values(outcome: Outcome) -> tuple[np.ndarray, ...]:
@@ -236,9 +247,9 @@ def _tolerance(variance: np.ndarray, magnitude: np.ndarray, unit_roundoff: float
     return MARGIN * np.sqrt(_smoothed(variance) + (unit_roundoff * magnitude) ** 2)
 
 
-def _variance(draws: list[np.ndarray]) -> np.ndarray:
-    """The variance over the draws, averaged over each row."""
-    return np.var(np.stack(draws), axis=0, ddof=1).mean(axis=-1)
+def _variance(draws: np.ndarray) -> np.ndarray:
+    """The variance over the draws (the leading dimension), averaged over each row."""
+    return np.var(draws, axis=0, ddof=1).mean(axis=-1)
 
 
 def _smoothed(variance: np.ndarray) -> np.ndarray:
