@@ -38,7 +38,7 @@ IDENTITIES = (
     "gated_deltanet.gamma_rewrite",
     "gated_deltanet.printed_as_gated_deltanet",
 )
-TOKENS = (2, 3, 4)
+TOKENS = (2, 3, 4, 6)
 D_K, D_V = 2, 1
 METHODS: dict[str, Callable[[Expr], Expr]] = {"expand": expand, "cancel": cancel, "simplify": simplify}
 OURS = "exact rung"
@@ -113,7 +113,7 @@ def cell(ours: float, measured: tuple[float, bool] | None, limit: float) -> str:
     if measured is None:
         return f"did not end within {limit:g} s"
     seconds, shown = measured
-    return f"{seconds:.3g} s, {seconds / ours:.3g} x" + ("" if shown else ", not shown")
+    return f"{seconds:.3g} s, {seconds / ours:.0f} x" + ("" if shown else ", not shown")
 
 
 def rows_of(name: str, tokens: Sequence[int], limit: float) -> None:

@@ -184,14 +184,14 @@ def _column_by_column(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
 
 
 def add_values(how: Plan, env: dict[Any, Any], algebra: Algebra) -> None:
-    """Inputs that an assumption gives a value: gamma_t = 1."""
+    """Inputs that an assumption gives a value: gamma_t = 1, in every draw of the batch."""
+    batch = max((value.shape[:-2] for value in env.values() if isinstance(value, np.ndarray)), key=len, default=())
     for key, value in how.values.items():
         if isinstance(key, GateToken):
-            env[key.sequence] = algebra.stack(
-                [evaluate(value, {**env, t: p}, algebra) for p in algebra.positions(env[n])]
-            )
+            own = algebra.stack([evaluate(value, {**env, t: p}, algebra) for p in algebra.positions(env[n])])
         else:
-            env[key] = evaluate(value, env, algebra)
+            own = evaluate(value, env, algebra)
+        env[sequence_of(key)] = np.broadcast_to(own, (*batch, *own.shape[-2:])) if batch else own
 
 
 def field_inputs(
@@ -203,7 +203,8 @@ def field_inputs(
     seed = int(rng.integers(2**32))
 
     def draw(x: Basic, shape: tuple[int, int], how: Plan) -> dict[Any, Value]:
-        value = algebra.random(np.random.default_rng((seed, crc32(str(x).encode()))), (trials, *shape))
+        name = f"{type(x).__name__} {x}"  # a scalar gamma and a gate gamma are two inputs
+        value = algebra.random(np.random.default_rng((seed, crc32(name.encode()))), (trials, *shape))
         if x in how.squares:
             return {RootOf(x): value, x: algebra.multiply(value, value)}
         if x in how.spheres:

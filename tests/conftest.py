@@ -1,11 +1,25 @@
-"""A user's folder of derivations, empty at first, and an environment that names no other."""
+"""Hypothesis profiles, one test per identity and rung, and a user's folder of derivations.
+
+A test that takes `entry` runs once for each identity of the catalogue, with the identity's id: `pytest -k deltanet`
+picks a system, `pytest --derivations DIR` adds a folder of one's own. A new derivation gets its tests with no edit.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from attnproof.catalogue import Catalogue, Entry, load_catalogue
+
+settings.register_profile(
+    "quick", max_examples=20, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("deep", parent=settings.get_profile("quick"), max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 HEAD = "from attnproof.language import *\n"
 
@@ -21,6 +35,33 @@ SMALL = (
 """A module with one identity that holds and one that is refuted."""
 
 Write = Callable[..., Path]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--derivations", action="append", default=[], metavar="DIR", help="a folder of derivations to test as well"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "entry" in metafunc.fixturenames:
+        entries = _catalogue(metafunc.config).entries()
+        metafunc.parametrize("entry", entries, ids=[entry.id for entry in entries])
+
+
+def _catalogue(config: pytest.Config) -> Catalogue:
+    catalogue = load_catalogue(config.getoption("--derivations"))
+    if catalogue.broken:
+        raise pytest.UsageError("; ".join(map(str, catalogue.broken)))
+    return catalogue
+
+
+@pytest.fixture
+def holding(entry: Entry) -> Entry:
+    """The entry, where it is expected to hold: a formula that is known to be wrong isn't falsified further."""
+    if entry.identity.expected != "holds":
+        pytest.skip("expected to be refuted: it is a planted error itself")
+    return entry
 
 
 @pytest.fixture(autouse=True)

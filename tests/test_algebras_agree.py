@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import array_api_compat.numpy
@@ -92,14 +92,14 @@ from derivations.language import (
     trace,
     v,
 )
-from derivations.language.forms import Defined, Substituted, SumOfSquares
+from derivations.language.forms import Substituted, SumOfSquares
 from derivations.language.symbols import Named
 from numerics.algebras.contract import Algebra
 from numerics.algebras.finite_field import FiniteField
 from numerics.algebras.floats import Floats
 from numerics.algebras.polynomials import Polynomials, RationalFunction
 from numerics.algebras.rationals import Rationals
-from numerics.evaluate import CHUNK, RULES, RootOf, evaluate, run
+from numerics.evaluate import CHUNK, RULES, RootOf, evaluate, run, run_on
 
 PRIME = 2**31 - 1
 POOL = [Fraction(p, q) for p in (-3, -2, -1, 0, 1, 2, 3) for q in (1, 1, 2)]
@@ -518,7 +518,7 @@ TABLE: dict[str, Item] = {
         Closed(U + U).where(U, (Q @ K.T).hadamard(Gamma) @ V),
         masked(lambda x, a, b: 2 * scores(x, a, b) * decay(x.gates("gamma"), a, b)),
     ),
-    "algorithm": Item(Algorithm(halves, inputs=(K, V)), lambda x: product(x.K, transpose(x.K), x.V)),
+    "algorithm": Item(Algorithm(halves, inputs=(K, V), shape=(n, d_v)), lambda x: product(x.K, transpose(x.K), x.V)),
     "entrywise product of three": Item(
         Closed(V.hadamard(V).hadamard(Q @ K.T @ V)),
         lambda x: entrywise(entrywise(x.V, x.V), product(x.Q, transpose(x.K), x.V)),
@@ -655,7 +655,7 @@ def has_pole(expected: tuple[Matrix, ...]) -> bool:
     return any(Fraction(entry).denominator % PRIME == 0 for rows in expected for row in rows for entry in row)
 
 
-@lru_cache(maxsize=None)
+@cache
 def symbolic(name: str, sizes: tuple[int, int, int], chunk: int) -> tuple[list[Any], list[tuple[str, int, int]]]:
     """The values of an item as polynomials (or rational functions), and where each generator sits."""
     item = TABLE[name]
@@ -737,6 +737,28 @@ def test_floats(item: Item, algebra: Floats, drawn: Any, leading: Any) -> None:
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9 * (1 + abs(exact).max()))
 
 
+ATTENTION = {name: item.form for name, item in TABLE.items() if item.form.shape == (n, n)} | {
+    "sum of scaled terms": Closed(scalar(gamma.T @ beta) * Gamma - 2 * (Q @ K.T).hadamard(M) @ plain_lower.I),
+    "transport of other inputs": Transport(Q[i], factor, K[j]).substitute({K: Q, gamma[t]: 1 - gamma[t]}),
+    "defined": Closed(U @ U.T).where(U, linear),
+}
+
+
+@pytest.mark.parametrize("form", ATTENTION.values(), ids=ATTENTION.keys())
+@given(drawn=points)
+def test_attention_matrices_times_a_column(form: Form, drawn: Any) -> None:
+    """A x without A is A times x."""
+    column = Parameter("x", n)
+    x = point(Item(form, lambda x: []), *drawn)
+    env = dimensions(x) | {symbol: objects(x.entries[str(symbol)]) for symbol in inputs_of(form)}
+    env[column] = objects([[Fraction(1 + 2 * a)] for a in range(x.n)])
+    try:
+        whole = run(form, env, Rationals()).output.tolist()
+    except UndefinedValue:
+        assume(False)
+    assert run_on(form, column, env, Rationals()).tolist() == product(whole, env[column].tolist())
+
+
 def test_the_table_is_complete() -> None:
     """Every rule of the walk and every kind of form occurs."""
     forms: set[type] = set()
@@ -782,7 +804,7 @@ def test_constant_gates_and_batched_inputs() -> None:
     batched = np.arange(3 * 3 * 2).reshape(3, 3, 2) % PRIME
     found = run(form, {n: 3, d_v: 2, d_k: 2, V: batched, gamma: np.ones((3, 3, 1), dtype=np.int64)}, FiniteField())
     assert found.output.tolist() == [
-        [[2 * sum(column[: a + 1]) for column in zip(*m)] for a in range(3)] for m in batched.tolist()
+        [[2 * sum(column[: a + 1]) for column in zip(*m, strict=True)] for a in range(3)] for m in batched.tolist()
     ]
 
 
@@ -798,6 +820,3 @@ def test_a_root_is_that_of_the_value_that_is_put_in() -> None:
         RootOf(beta): objects([[Fraction(3)]]),
     }
     assert run(form, env, Rationals()).output.tolist() == [[6]]
-
-
-assert Defined is not None

@@ -42,6 +42,7 @@ OUTPUTS = [Output(document, *block) for document in DOCUMENTS for block in block
 @pytest.mark.parametrize("output", OUTPUTS, ids=lambda output: f"{output.document}: {output.command}")
 def test_what_is_shown_is_what_is_printed(output: Output, tmp_path: Path) -> None:
     for name, code in blocks(output.document, "file"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(code, encoding="utf-8")
     program, *arguments = output.command.split()
     done = subprocess.run([*PROGRAMS[program], *arguments], cwd=tmp_path, capture_output=True, text=True)
@@ -95,12 +96,15 @@ def sizes(*found: Any) -> str:
     [
         f"are {sizes(*exact.SMALL)} and {sizes(exact.LARGEST)}",
         f"n = {exact.CARRIED[0].n} with blocks of {' and of '.join(str(s.chunk) for s in exact.CARRIED)} tokens",
-        f"{sizes(exact.DIVIDED_STATES[0])} and {sizes(exact.DIVIDED_STATES[1])}",
+        f"with tokens on spheres {sizes(exact.ON_SPHERES)}",
+        f"at each token {sizes(exact.DIVIDED_STATES[0])} and {sizes(exact.DIVIDED_STATES[1])}",
+        f"at its {'four' if len(exact.SMALL) == 4 else '?'} smallest sizes",
         f"p = 2^{PRIME.bit_length()} - 1",
         f"n = {field.PRODUCTION.n}, d_k = {field.PRODUCTION.d_k}, d_v = {field.PRODUCTION.d_v} with blocks of 64",
         f"below 2^-{field.ERROR_BITS}",
         f"is tried at n = {field.WHERE_REFUTED.n}",
-        f"n = {floats.DEFAULT[0].n} and n = {floats.DEFAULT[1].n}",
+        f"in turn at n = {floats.CASES[0][0].n} and n = {floats.CASES[1][0].n}",
+        f"is tried at n = {floats.WHERE_REFUTED[0][0].n}",
         f"The tolerance is {floats.MARGIN:.0f} of them",
         f"n = {counterexample.LONGEST} and dimensions of {counterexample.WIDEST}",
     ],

@@ -90,6 +90,18 @@ def test_long_sums_of_the_largest_products(inner: int, left: int, right: int) ->
         assert found.tolist() == [[inner * left * right % P] * columns] * rows
 
 
+@pytest.mark.parametrize("inner", [63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 4095, 4097])
+def test_sums_that_need_every_bit(inner: int) -> None:
+    """Odd numbers near p: a sum that left the 53 bits of a float would lose its last ones."""
+    rng = np.random.default_rng(inner)
+    a, b = (P - 2 * rng.integers(1, 2**10, (2, inner)) for _ in range(2))
+    assert (a % 2 == 1).all()
+    for rows in (1, 2):
+        exact = a[:rows].astype(object) @ b.T.astype(object) % P
+        assert FIELD.matmul(a[:rows], b.T).tolist() == exact.tolist()
+        assert FIELD.matmul(b, a.T[:, :rows]).tolist() == exact.T.tolist()
+
+
 def test_large_random_products() -> None:
     """Against Python's integers, an inner dimension of 4096."""
     rng = np.random.default_rng(0)
@@ -109,11 +121,11 @@ def test_batches() -> None:
             assert found[first, second].tolist() == exact.tolist()
 
 
-@pytest.mark.parametrize("entry", [0, 1, P - 1])
+@pytest.mark.parametrize("residue", [0, 1, P - 1])
 @pytest.mark.parametrize("length", [1, 4096])
-def test_totals_and_traces(entry: int, length: int) -> None:
-    assert FIELD.total(np.full((length, 1, 1), entry)).tolist() == [[length * entry % P]]
-    assert FIELD.trace(np.full((5, 5), entry)).tolist() == [[5 * entry % P]]
+def test_totals_and_traces(residue: int, length: int) -> None:
+    assert FIELD.total(np.full((length, 1, 1), residue)).tolist() == [[length * residue % P]]
+    assert FIELD.trace(np.full((5, 5), residue)).tolist() == [[5 * residue % P]]
 
 
 @given(st.lists(st.lists(residues, min_size=3, max_size=3), min_size=1, max_size=4))

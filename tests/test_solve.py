@@ -270,6 +270,17 @@ def test_polynomials_are_not_taken_apart() -> None:
     assert (matrix @ found).tolist() == [[a], [b]]
 
 
+def test_polynomials_beside_rational_functions() -> None:
+    algebra = Polynomials(("a", "b", "c", "d", "e"))
+    a, b, c, d, e = (algebra.generator(name) for name in algebra.generators)
+    quotient = algebra.entry_reciprocal(a + b)
+    matrix = objects([[a + b + 1, c, quotient], [d + e * a, b - c, a], [quotient, a * b + c * d, e]])
+    found = algebra.solve(matrix, objects([[a], [b], [quotient]]), Structure())
+    assert (matrix @ found).tolist() == [[a], [b], [quotient]]
+    inverse_of_an_inverse = algebra.solve(algebra.solve(matrix, algebra.identity(3), Structure()), matrix, Structure())
+    assert inverse_of_an_inverse.tolist() == (matrix @ matrix).tolist()
+
+
 @every_way
 @every_system
 def test_triangular_systems_are_never_eliminated(system: System, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,8 @@ def factorised_gap(gap: Gap) -> str:
     """left - right, factorised, in SymPy's syntax: (1 - gamma_2)*k_1*k_2**2*q_2*v_1."""
     if isinstance(gap.value, RationalFunction):
         lowest = gap.value.cancelled()
+        if lowest.denominator.is_one():
+            return _factorised(lowest.numerator, gap)
         top, bottom = (_factorised(p, gap) for p in (lowest.numerator, lowest.denominator))
         return f"({top})/({bottom})"
     return _factorised(gap.value, gap)

@@ -1,0 +1,77 @@
+"""Floats over the catalogue, drawn by Hypothesis: sizes from one to a few hundred, d_k and d_v apart, batches.
+
+The families of inputs are gates near zero and near one, repeated keys, zero rows and large norms. NumPy float64 always;
+Torch float64 and float32 where it is installed. The two sides must agree within the tolerance that rounding noise gives
+(numerics/proofs/floats.py); inputs on which that tolerance tests nothing are drawn again, and counted by Hypothesis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+
+from attnproof.catalogue import Entry, load_catalogue
+from attnproof.checking import float_systems
+from derivations.language.errors import UndefinedValue
+from derivations.language.statements import Identity
+from numerics.algebras.floats import Floats
+from numerics.inputs import CannotDraw, Sizes
+from numerics.proofs import floats
+
+SYSTEMS = float_systems()
+
+sizes = st.builds(
+    Sizes,
+    n=st.one_of(st.integers(1, 12), st.integers(1, 40), st.integers(41, 300)),
+    d_k=st.integers(1, 12),
+    d_v=st.integers(1, 12),
+    chunk=st.integers(1, 40),
+)
+
+
+def test_floats(entry: Entry) -> None:
+    """The rung itself, as `attnproof verify` climbs it."""
+    evidence = floats.check(entry.identity, algebras=SYSTEMS)
+    assert evidence.verdict == entry.identity.expected, evidence.message
+    assert evidence.details["inputs"] > 0
+
+
+@settings(max_examples=max(3, settings.default.max_examples // 6), suppress_health_check=list(HealthCheck))
+@given(
+    size=sizes,
+    family=st.sampled_from(floats.FAMILIES),
+    batch=st.integers(1, 3),
+    algebra=st.sampled_from(SYSTEMS),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_random_sizes(holding: Entry, size: Sizes, family: str, batch: int, algebra: Floats, seed: int) -> None:
+    found = compared(holding.identity, size, family, batch, seed, algebra)
+    note(f"{algebra.name}: {found}")
+    assert found.error_over_tolerance <= 1, f"{algebra.name}: {found.where}"
+
+
+def compared(identity: Identity, size: Sizes, family: str, batch: int, seed: int, algebra: Floats) -> floats.Comparison:
+    """One comparison, or an example that Hypothesis draws again because it has no value or tests nothing."""
+    rng = np.random.default_rng(seed)
+    with np.errstate(all="ignore"):
+        try:
+            drawn = floats.float_inputs(identity, size, rng, family, batch)
+            env = floats.rounded_inputs(drawn, algebra.unit_roundoff)
+            tolerances = floats.tolerances_between(identity, env, algebra.unit_roundoff, rng)
+            found = floats.compare(identity, env, algebra, tolerances)
+        except (CannotDraw, UndefinedValue, np.linalg.LinAlgError):
+            assume(False)
+            raise
+    assume(not found.vacuous)
+    return found
+
+
+@pytest.mark.parametrize("share", [1e-6, 1e-9])
+def test_a_planted_error_is_found(share: float) -> None:
+    """A relative error far below what a person would see, in one side of one identity."""
+    identity = load_catalogue().select(["gated_deltanet.recurrent_is_matrix"])[0].identity
+    right = identity.right
+    wrong = identity.with_sides(identity.left, type(right)((1 + share) * right.expression))
+    assert floats.check(wrong).verdict == "refuted"

@@ -1,0 +1,31 @@
+"""Planted errors: every small falsification of every identity is refuted, or proved to be the same formula.
+
+The survivors that are proved equivalent are few and of a few kinds: a symmetric matrix transposed, a sign that is
+squared, K for W where W = K is substituted, a change to a slope that is zero anyway.
+"""
+
+import pytest
+
+from attnproof.catalogue import Entry
+from numerics.proofs import mutants
+
+HOLES: dict[str, tuple[str, ...]] = {}
+"""Survivors that are neither refuted nor proved equivalent, by identity. There are none."""
+AT_LEAST = 10
+
+
+def test_mutants(holding: Entry, capsys: pytest.CaptureFixture[str]) -> None:
+    found = mutants.fates(holding.identity)
+    refuted = [f for f in found if f.verdict == "refuted"]
+    holes = tuple(f.mutant.change for f in found if f.verdict == "hole")
+    with capsys.disabled():
+        print(f"\n{holding.id}: {len(refuted)}/{len(found)} mutants refuted", end=" ")
+    assert len(refuted) >= AT_LEAST
+    assert holes == HOLES.get(holding.id, ())
+
+
+def test_a_mutant_that_is_no_error_is_proved_equivalent(entry: Entry) -> None:
+    """The identity itself, as a mutant that changed nothing, must survive modulo p and be proved."""
+    same = mutants.fate(mutants.Mutant(entry.identity, "nothing"))
+    assert same is not None
+    assert same.verdict == ("equivalent" if entry.identity.expected == "holds" else "refuted")
