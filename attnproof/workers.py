@@ -37,7 +37,7 @@ def check_all(entries: Sequence[Entry], settings: Settings, jobs: int) -> Iterat
     busy: list[Worker] = []
     try:
         for _ in range(min(jobs, len(waiting))):
-            busy.append(Worker(settings, waiting.popleft()))
+            busy.append(Worker(settings, _next(waiting, None, busy)))
         while busy:
             ready = wait([worker.connection for worker in busy])
             for worker in [w for w in busy if w.connection in ready]:
@@ -46,9 +46,9 @@ def check_all(entries: Sequence[Entry], settings: Settings, jobs: int) -> Iterat
                     busy.remove(worker)
                     worker.end()
                 if waiting and worker.died:
-                    busy.append(Worker(settings, waiting.popleft()))
+                    busy.append(Worker(settings, _next(waiting, None, busy)))
                 elif waiting:
-                    worker.give(waiting.popleft())
+                    worker.give(_next(waiting, worker, busy))
                 yield report
     finally:
         for worker in busy:
@@ -120,6 +120,18 @@ def _interrupts_kept_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _next(waiting: deque[Entry], worker: Worker | None, busy: Sequence[Worker]) -> Entry:
+    """An identity of the system that the worker is at, since it remembers the forms that it ran in the field;
+    else of a system that no other worker is at; else the one that takes longest.
+    """
+    own = worker.entry.derivation.name if worker else None
+    others = {other.entry.derivation.name for other in busy if other is not worker}
+    by_preference = (lambda name: name == own, lambda name: name not in others, lambda name: True)
+    chosen = next(entry for fits in by_preference for entry in waiting if fits(entry.derivation.name))
+    waiting.remove(chosen)
+    return chosen
 
 
 def _cost(entry: Entry) -> tuple[bool, int]:

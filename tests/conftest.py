@@ -7,6 +7,12 @@ picks a system, `pytest --derivations DIR` adds a folder of one's own. A new der
 from __future__ import annotations
 
 import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    # the suite runs in one process per core, and small products on several threads wait for one another; has to be set
+    # before NumPy or Torch is imported
+    os.environ.setdefault(variable, "1")
+
 from collections.abc import Callable
 from pathlib import Path
 

@@ -96,7 +96,7 @@ def _beginnings(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) ->
 
 
 def _readings(identity: Identity, env: Mapping[Any, Any]) -> list[tuple[str, Statement, Statement]]:
-    """What is read from matched states after each token: the outputs, and each state, probed where `env` has a probe."""
+    """What is read from matched states after each token: outputs, and each state, probed where `env` has a probe."""
     left, right = recurrences(identity)
     readings: list[tuple[str, Statement, Statement]] = [("output", left.readout, right.readout)]
     for state, value in (identity.matching or {}).items():

@@ -158,7 +158,7 @@ def _outcome_at_once(form: Form, env: Mapping[Any, Any], algebra: Algebra) -> Ou
 
 
 def _outcome(form: Form, env: Mapping[Any, Any], algebra: Algebra) -> Outcome:
-    """The outcome in all trials: at once, or one by one where the n x n matrices of all trials would not fit a cache."""
+    """The outcome in all trials: at once, or one by one where n x n matrices of all trials would not fit a cache."""
     if not _is_closed(form):
         return _outcome_at_once(form, env, algebra)
     arrays = {key: value for key, value in env.items() if not isinstance(value, int)}
@@ -169,7 +169,7 @@ def _outcome(form: Form, env: Mapping[Any, Any], algebra: Algebra) -> Outcome:
 
 
 WEIGHTS = Parameter("weights", n)
-"""A random column. Two n x n matrices that differ send it to different columns, but for one more degree in the bound."""
+"""A random column: two n x n matrices that differ send it to different columns, at one more degree in the bound."""
 
 
 def _on_weights(form: Form, env: Mapping[Any, Any], algebra: Algebra) -> Outcome:
