@@ -8,12 +8,12 @@ An environment maps named matrices, scalars and dimensions to their values, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sympy import Add, Basic, Integer, Mul, Pow, Rational, Symbol, preorder_traversal
+from sympy import Add, Basic, Integer, Mul, Pow, Rational, Symbol
 
 from derivations.language.errors import NoMeaning, StatementError
 from derivations.language.expressions import (
@@ -30,20 +30,7 @@ from derivations.language.expressions import (
     Transposed,
     Zeros,
 )
-from derivations.language.forms import (
-    Algorithm,
-    Chunkwise,
-    Closed,
-    Defined,
-    FinalState,
-    Form,
-    Recurrence,
-    Substituted,
-    SumOfSquares,
-    TokenRows,
-    Transport,
-    sequence_of,
-)
+from derivations.language.forms import sequence_of
 from derivations.language.masks import (
     CausalMask,
     CumulativeProduct,
@@ -57,7 +44,7 @@ from derivations.language.masks import (
     TotalProduct,
 )
 from derivations.language.structure import structure
-from derivations.language.symbols import GateToken, Named, Token, i, j, n, s, t
+from derivations.language.symbols import GateToken, Named, Token
 from numerics.algebras.contract import Algebra, Value
 
 Environment = Mapping[Any, Any]
@@ -238,10 +225,10 @@ def _powers(e: Any, running: Symbol, env: Environment, algebra: Algebra) -> Valu
 def _one_by_one(e: Basic, running: Symbol, env: Environment, algebra: Algebra) -> Value:
     """A scalar at each position of a range, where there is no rule for all of them at once."""
     scalars = [evaluate(e, {**env, running: position}, algebra) for position in env[running]]
-    return algebra.along(scalars, _batch(env))
+    return algebra.along(scalars, batch_of(env))
 
 
-def _batch(env: Environment) -> tuple[int, ...]:
+def batch_of(env: Environment) -> tuple[int, ...]:
     """The leading dimensions of the inputs."""
     return max((tuple(value.shape[:-2]) for x, value in env.items() if isinstance(x, Named)), key=len, default=())
 
@@ -266,7 +253,7 @@ def _token_sum(e: Any, env: Environment, algebra: Algebra) -> Value:
         return algebra.zeros(*(integer(side, env) for side in e.shape))
     if not _at_once(summand, index):
         return _added_up([evaluate(summand, {**env, index: position}, algebra) for position in positions], algebra)
-    inner = {**_of_one_batch(summand, index, env, algebra), index: positions}
+    inner = {**_of_onebatch_of(summand, index, env, algebra), index: positions}
     weight, body = summand.args if isinstance(summand, Scaled) else (None, summand)
     first, rest = (body.args[0], body.args[1:]) if isinstance(body, Product) else (body, ())
     other = (rest[0] if len(rest) == 1 else Product(*rest)) if rest else None
@@ -287,7 +274,7 @@ def _at_once(summand: Any, index: Symbol) -> bool:
     return not shifted and not any(x.has(index) for x in summand.atoms(TokenSum))
 
 
-def _of_one_batch(summand: Any, index: Symbol, env: Environment, algebra: Algebra) -> Environment:
+def _of_onebatch_of(summand: Any, index: Symbol, env: Environment, algebra: Algebra) -> Environment:
     """The running sequences with the batch of everything else, so that what follows the leading dimension lines up."""
     named, running = _sequences_of(summand, index)
     ranks = {x: len(env[x].shape) for x in named if x in env}
@@ -399,304 +386,3 @@ RULES: dict[type, Rule] = {
     Rational: lambda e, env, algebra: algebra.number(e),
     Symbol: _missing,
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a form computes: its output, and its final states where it has any."""
-
-    output: Value
-    states: tuple[Value, ...] = ()
-
-
-def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
-    """The value of a form. A recurrence starts from the values of its state symbols in `env`, else from its own
-    initial state.
-    """
-    match form:
-        case Closed():
-            return Outcome(evaluate(form.expression, env, algebra))
-        case TokenRows():
-            return Outcome(algebra.stack(_columns(form.row, env, algebra)))
-        case SumOfSquares():
-            return Outcome(evaluate(form.expression, env, algebra))
-        case Transport():
-            return Outcome(_transport(form, env, algebra))
-        case Chunkwise():
-            return _run_chunks(form, env, algebra)
-        case Recurrence():
-            return _run_tokens(form, env, algebra)
-        case FinalState():
-            return Outcome(evaluate(form.value, {**env, **_last_states(form.recurrence, env, algebra)}, algebra))
-        case Substituted():
-            return run(form.form, _substituted(form, env, algebra), algebra)
-        case Defined():
-            return run(form.form, {**env, sequence_of(form.defined): _defined(form, env, algebra)}, algebra)
-        case Algorithm():
-            return Outcome(form.function(algebra, **{str(x): env[x] for x in form.inputs}))
-    raise NoMeaning(f"the walk has no rule for the form {type(form).__name__}")
-
-
-def at_tokens(
-    e: Basic, env: Environment, positions: range, states: list[dict[Basic, Value]], algebra: Algebra
-) -> list[Value]:
-    """An expression at each of the positions, with the states of each (an empty list where it reads none).
-
-    What is read doesn't feed back into the states, so that many tokens are evaluated at once, along a leading
-    dimension.
-    """
-    batch = _batch(env)
-    if algebra.tokens_at_once == 1 or not _reads_one_token(e) or not _lines_up(e, env, states, batch):
-        each = states or [{}] * len(positions)
-        return [
-            evaluate(e, {**env, t: position, **own}, algebra) for position, own in zip(positions, each, strict=True)
-        ]
-    together = {x: algebra.along([own[x] for own in states], batch) for x in states[0]} if states else {}
-    value = evaluate(e, {**env, t: positions, **together}, algebra)
-    return [value[k] for k in range(len(positions))]
-
-
-def _lines_up(e: Basic, env: Environment, states: list[dict[Basic, Value]], batch: tuple[int, ...]) -> bool:
-    """Whether a leading dimension over tokens comes out, and stands in front of the batch of every sequence."""
-    tokens = e.atoms(Token, GateToken)
-    runs = bool(tokens) or e.has(t) or any(e.has(state) for state in (states[0] if states else ()))
-    return runs and all(env[x.sequence].shape[:-2] == batch for x in tokens if x.sequence in env)
-
-
-@cache
-def _reads_one_token(e: Any) -> bool:
-    """Whether an expression reads no tokens but token t."""
-    return all(x.index == t for x in e.atoms(Token, GateToken)) and not e.atoms(TokenSum, GateProduct)
-
-
-def _columns(row: Basic, env: Environment, algebra: Algebra) -> list[Value]:
-    columns: list[Value] = []
-    for positions in _batches(env[n], algebra):
-        columns += at_tokens(row, env, positions, [], algebra)
-    return columns
-
-
-def _batches(length: int, algebra: Algebra) -> list[range]:
-    """The positions of a sequence, in as many at once as the number system takes."""
-    size = algebra.tokens_at_once
-    return [range(first, min(first + size, length)) for first in range(0, length, size)]
-
-
-def start(recurrence: Recurrence, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
-    """The states before the first token."""
-    initial: dict[Basic, Value] = {}
-    for index, state in enumerate(recurrence.states):
-        if state in env:
-            initial[state] = env[state]
-        elif recurrence.initial is not None:
-            initial[state] = evaluate(recurrence.initial[index], env, algebra)
-        else:
-            initial[state] = algebra.zeros(*(integer(side, env) for side in state.shape))
-    return initial
-
-
-def step(
-    recurrence: Recurrence, env: Environment, states: dict[Basic, Value], algebra: Algebra
-) -> tuple[dict[Basic, Value], Value]:
-    """One token (or block), bound in `env`: the new states and the output."""
-    after = _written(recurrence, env, states, algebra)
-    reads = after if recurrence.read == "after" else states
-    return after, evaluate(recurrence.readout, {**env, **reads}, algebra)
-
-
-def _written(
-    recurrence: Recurrence, env: Environment, states: dict[Basic, Value], algebra: Algebra
-) -> dict[Basic, Value]:
-    """The states after one token or block."""
-    before = {**env, **states}
-    for common in _repeated(recurrence.updates):
-        before[common] = evaluate(common, before, algebra)
-    return {
-        x: evaluate(update, before, algebra) for x, update in zip(recurrence.states, recurrence.updates, strict=True)
-    }
-
-
-@cache
-def _repeated(expressions: tuple[Any, ...]) -> tuple[Basic, ...]:
-    """Sums that stand in more than one of the expressions, or twice in one: they are evaluated once.
-
-    An environment may hold the value of any expression, not of symbols alone.
-    """
-    count: dict[Basic, int] = {}
-    for e in expressions:
-        for part in preorder_traversal(e):
-            if isinstance(part, Sum) and all(x.index == t for x in part.atoms(Token, GateToken)):
-                count[part] = count.get(part, 0) + 1
-    often = [part for part, times in count.items() if times > 1]
-    return tuple(sorted(often, key=lambda part: part.count_ops()))
-
-
-def _last_states(recurrence: Recurrence, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
-    """The states after the last token. Nothing is read on the way: the queries need not be given."""
-    states = start(recurrence, env, algebra)
-    if isinstance(recurrence, Chunkwise):
-        places = blocks(env, algebra)
-    else:
-        places = [{**env, t: position} for position in algebra.positions(env[n])]
-    for here in places:
-        states = _written(recurrence, here, states, algebra)
-    return states
-
-
-def _run_tokens(form: Recurrence, env: Environment, algebra: Algebra) -> Outcome:
-    outputs: list[Value] = []
-    states: dict[Basic, Value] = {}
-    for positions, before, after in history(form, env, start(form, env, algebra), algebra):
-        outputs += at_tokens(form.readout, env, positions, after if form.read == "after" else before, algebra)
-        states = after[-1]
-    return Outcome(algebra.stack(outputs), tuple(states.values()))
-
-
-States = dict[Basic, Value]
-
-
-def history(
-    form: Recurrence, env: Environment, states: States, algebra: Algebra
-) -> Iterator[tuple[range, list[States], list[States]]]:
-    """The states before and after each token, from the given ones on, some tokens at a time."""
-    for positions in _batches(env[n], algebra):
-        before, after = [], []
-        for position in positions:
-            before.append(states)
-            states = _written(form, {**env, t: position}, states, algebra)
-            after.append(states)
-        yield positions, before, after
-
-
-def blocks(env: Environment, algebra: Algebra) -> list[dict[Any, Any]]:
-    """The environments of the blocks: sequences cut into C tokens, n the length of the block."""
-    length, size = env[n], env[CHUNK]
-    sequences = {x: value for x, value in env.items() if _is_sequence(x)}
-    cut = []
-    for first in range(0, length, size):
-        last = min(first + size, length)
-        cut.append({**env, **{x: algebra.block(v, first, last) for x, v in sequences.items()}, n: last - first})
-    return cut
-
-
-def _is_sequence(key: Any) -> bool:
-    named = key.subject if isinstance(key, RootOf) else key
-    return isinstance(named, Named) and named.shape[0] == n
-
-
-def _run_chunks(form: Chunkwise, env: Environment, algebra: Algebra) -> Outcome:
-    states, outputs = start(form, env, algebra), []
-    for block in blocks(env, algebra):
-        states, output = step(form, block, states, algebra)
-        outputs.append(output)
-    return Outcome(algebra.concatenate(outputs), tuple(states.values()))
-
-
-def _substituted(form: Substituted, env: Environment, algebra: Algebra) -> Environment:
-    """The environment that the inner form is evaluated in."""
-    stale = {RootOf(sequence_of(key)) for key in form.mapping}
-    kept = {x: value for x, value in env.items() if x not in stale}
-    return {**kept, **_substitutes(form, env, algebra)}
-
-
-def _substitutes(form: Substituted, env: Environment, algebra: Algebra) -> dict[Basic, Value]:
-    """The new values of the replaced symbols, all computed from the old ones."""
-    values = {}
-    for key, replacement in form.mapping.items():
-        if isinstance(replacement, Form):
-            values[key] = run(replacement, env, algebra).output
-        elif isinstance(key, Token | GateToken):
-            values[sequence_of(key)] = algebra.stack(_columns(replacement, env, algebra))
-        else:
-            values[key] = evaluate(replacement, env, algebra)
-    return values
-
-
-def _defined(form: Defined, env: Environment, algebra: Algebra) -> Value:
-    if isinstance(form.definition, Form):
-        return run(form.definition, env, algebra).output
-    if not isinstance(form.defined, Token | GateToken):
-        return evaluate(form.definition, env, algebra)
-    rows: Value | None = None
-    for position in algebra.positions(env[n]):
-        known = {**env, t: position} | ({} if rows is None else {sequence_of(form.defined): rows})
-        row = algebra.stack([evaluate(form.definition, known, algebra)])
-        rows = row if rows is None else algebra.concatenate([rows, row])
-    return rows
-
-
-def _transport(form: Transport, env: Environment, algebra: Algebra) -> Value:
-    """A, column by column from the last: the rows q_i^T F_i ... F_{j+1} of all i >= j are kept and multiplied by one
-    more factor.
-    """
-    if form.order == "ascending":
-        return _transport_ascending(form, env, algebra)
-    length = env[n]
-    columns: list[Value] = []
-    carried: Value | None = None
-    for position in reversed(range(length)):
-        own = algebra.transpose(evaluate(form.left, {**env, i: position}, algebra))
-        carried = own if carried is None else algebra.concatenate([own, carried])
-        column = algebra.matmul(carried, evaluate(form.right, {**env, j: position}, algebra))
-        if position:
-            column = algebra.concatenate([_zero_column(column, position, algebra), column])
-        columns.append(column)
-        carried = algebra.matmul(carried, evaluate(form.factor, {**env, s: position}, algebra))
-    return algebra.transpose(algebra.stack(columns[::-1]))
-
-
-def run_on(form: Form, column: Named, env: Environment, algebra: Algebra) -> Value:
-    """The product of an attention matrix with a column in `env`, without forming the matrix where possible."""
-    match form:
-        case Closed():
-            return evaluate(_times(form.expression, column), env, algebra)
-        case Transport(order="descending"):
-            return _transport_of(form, env[column], env, algebra)
-        case Substituted():
-            return run_on(form.form, column, _substituted(form, env, algebra), algebra)
-    return algebra.matmul(run(form, env, algebra).output, env[column])
-
-
-def _times(e: Any, column: Named) -> Any:
-    """e x, with x multiplied into each term of a sum: from the right, every factor then meets a column."""
-    if isinstance(e, Sum):
-        return Sum(*(_times(term, column) for term in e.args))
-    return Scaled(e.args[0], _times(e.args[1], column)) if isinstance(e, Scaled) else e @ column
-
-
-def _transport_of(form: Transport, weights: Value, env: Environment, algebra: Algebra) -> Value:
-    """sum_j A_ij x_j for every i: the weighted keys are carried along, each step by one more factor."""
-    carried: Value | None = None
-    rows: list[Value] = []
-    for position in algebra.positions(env[n]):
-        key = evaluate(form.right, {**env, j: position}, algebra)
-        own = algebra.multiply(algebra.token(weights, position), key)
-        if carried is not None:
-            own = algebra.add(algebra.matmul(evaluate(form.factor, {**env, s: position}, algebra), carried), own)
-        carried = own
-        left = algebra.transpose(evaluate(form.left, {**env, i: position}, algebra))
-        rows.append(algebra.matmul(left, carried))
-    return algebra.stack(rows)
-
-
-def _zero_column(like: Value, rows: int, algebra: Algebra) -> Value:
-    """Zeros with the batch of `like`."""
-    return algebra.multiply(algebra.zeros(rows, 1), algebra.block(like, 0, 1))
-
-
-def _transport_ascending(form: Transport, env: Environment, algebra: Algebra) -> Value:
-    length = env[n]
-    rows: list[list[Value]] = [[] for _ in range(length)]
-    for column in range(length):
-        right = evaluate(form.right, {**env, j: column}, algebra)
-        product = algebra.identity(integer(form.factor.shape[0], env))
-        for row in range(length):
-            if row < column:
-                entry = algebra.multiply(algebra.number(Rational(0)), algebra.block(right, 0, 1))
-            else:
-                if row > column:
-                    product = algebra.matmul(product, evaluate(form.factor, {**env, s: row}, algebra))
-                left = algebra.transpose(evaluate(form.left, {**env, i: row}, algebra))
-                entry = algebra.matmul(algebra.matmul(left, product), right)
-            rows[row].append(entry)
-    return algebra.stack([algebra.concatenate(row) for row in rows])

@@ -99,7 +99,8 @@ from numerics.algebras.finite_field import FiniteField
 from numerics.algebras.floats import Floats
 from numerics.algebras.polynomials import Polynomials, RationalFunction
 from numerics.algebras.rationals import Rationals
-from numerics.evaluate import CHUNK, RULES, RootOf, evaluate, run, run_on
+from numerics.evaluate import CHUNK, RULES, RootOf, evaluate
+from numerics.run import run, run_on
 
 PRIME = 2**31 - 1
 POOL = [Fraction(p, q) for p in (-3, -2, -1, 0, 1, 2, 3) for q in (1, 1, 2)]

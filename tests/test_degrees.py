@@ -78,10 +78,11 @@ from derivations.language import (
 from derivations.language.expressions import Statement
 from numerics.algebras.degrees import Degree, Degrees, degree_of
 from numerics.algebras.polynomials import Polynomials, RationalFunction
-from numerics.evaluate import RootOf, evaluate, run
+from numerics.evaluate import RootOf, evaluate
 from numerics.inputs import CannotDraw, Plan, Sizes, SymbolicInputs, degree_inputs, plan, symbolic_inputs
 from numerics.proofs.compare import sides
 from numerics.proofs.field import gap_degree
+from numerics.run import run
 
 W, U = Sequence("W", n, d_k), Sequence("U", n, d_v)
 w = W[t]

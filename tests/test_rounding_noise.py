@@ -44,7 +44,6 @@ from derivations.language import (
 )
 from numerics.algebras.floats import Floats
 from numerics.algebras.rounding_noise import RoundingNoise
-from numerics.evaluate import run
 from numerics.inputs import Sizes
 from numerics.proofs import floats
 from numerics.proofs.floats import (
@@ -56,6 +55,7 @@ from numerics.proofs.floats import (
     tolerances_between,
     tolerances_of,
 )
+from numerics.run import run
 
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
 LOOSE = 30

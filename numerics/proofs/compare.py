@@ -13,7 +13,8 @@ from derivations.language.forms import Form, Recurrence
 from derivations.language.statements import Identity
 from derivations.language.symbols import Parameter
 from numerics.algebras.contract import Algebra, Value
-from numerics.evaluate import Outcome, at_tokens, evaluate, history, run, start
+from numerics.evaluate import evaluate
+from numerics.run import Outcome, at_tokens, history, run, start
 
 
 class Pair(NamedTuple):
@@ -25,7 +26,7 @@ class Pair(NamedTuple):
 
 
 Runner = Callable[[Form, Mapping[Any, Any], Algebra], Outcome]
-"""Evaluates a form: `numerics.evaluate.run`, or something that remembers what it ran."""
+"""Evaluates a form: `numerics.run.run`, or something that remembers what it ran."""
 
 
 def sides(identity: Identity, env: Mapping[Any, Any], algebra: Algebra, runner: Runner = run) -> Iterator[Pair]:

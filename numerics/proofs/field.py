@@ -23,10 +23,11 @@ from derivations.language.symbols import Parameter, n, t
 from numerics.algebras.contract import Algebra
 from numerics.algebras.degrees import Degree, Degrees
 from numerics.algebras.finite_field import PRIME, FiniteField
-from numerics.evaluate import Outcome, evaluate, run, run_on, start, step
+from numerics.evaluate import evaluate
 from numerics.evidence import Evidence
 from numerics.inputs import CannotDraw, Sizes, degree_inputs, field_inputs, plan, shape_of
 from numerics.proofs.compare import probe, recurrences, sides
+from numerics.run import Outcome, run, run_on, start, step
 
 PRODUCTION = Sizes(n=1031, d_k=64, d_v=48, chunk=64)
 """A prime length: the last chunk is ragged."""

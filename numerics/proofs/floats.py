@@ -25,10 +25,11 @@ from derivations.language.symbols import Gate, Named
 from derivations.language.symbols import Sequence as TokenSequence
 from numerics.algebras.floats import Floats
 from numerics.algebras.rounding_noise import RoundingNoise
-from numerics.evaluate import Outcome, evaluate, run
+from numerics.evaluate import evaluate
 from numerics.evidence import Evidence, Verdict
 from numerics.inputs import DRAWS, CannotDraw, Plan, Sizes, add_values, base_point, fulfilled, plan, shape_of
 from numerics.proofs.compare import sides
+from numerics.run import Outcome, run
 
 DRAWS_OF_NOISE = 6
 MARGIN = 12.0
