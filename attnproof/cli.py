@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import sys
 
+from attnproof.statuses import INTERRUPTED
 from attnproof.threads import one_thread_each
-
-INTERRUPTED = 130
-"""The exit status of a program that SIGINT has ended, by the shells' convention."""
 
 
 def main() -> None:

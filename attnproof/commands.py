@@ -20,9 +20,9 @@ from rich.text import Text
 
 from attnproof.catalogue import VARIABLE, BrokenModule, Catalogue, CatalogueError, all_folders, load_catalogue
 from attnproof.checking import Settings
-from attnproof.cli import INTERRUPTED
 from attnproof.readable import cell
 from attnproof.sheets import derivation_lines, entry_lines
+from attnproof.statuses import INTERRUPTED, UNEXPECTED
 from attnproof.templates import TemplateError, write
 from attnproof.verification import Verification, run, write_json
 from numerics.proofs.ladder import RUNGS, Report
@@ -131,7 +131,7 @@ def verify(
     _show_results(found)
     if json_file is not None:
         _save(found, json_file)
-    ctx.exit(0 if found.ok else 1)
+    ctx.exit(0 if found.ok else UNEXPECTED)
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def _end(ctx: click.Context, broken: tuple[BrokenModule, ...]) -> None:
     """Says which modules are broken; the exit status says it too."""
     for module in broken:
         click.echo(f"broken module: {module}", err=True)
-    ctx.exit(1 if broken else 0)
+    ctx.exit(UNEXPECTED if broken else 0)
 
 
 @attnproof.command("list", short_help="List the derivations.")

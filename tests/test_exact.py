@@ -1,5 +1,7 @@
 """Rung 2 over the catalogue: equal as polynomials with every input symbolic, or refuted where that is expected."""
 
+import pytest
+
 from attnproof.catalogue import Entry
 from numerics.proofs import counterexample, exact
 
@@ -11,10 +13,9 @@ def test_exact(entry: Entry) -> None:
 
 
 def test_refuted_ones_have_a_counterexample(entry: Entry) -> None:
+    if entry.identity.expected != "refuted":
+        pytest.skip("expected to hold")
     found = counterexample.smallest(entry.identity)
-    if entry.identity.expected == "refuted":
-        assert found is not None
-        assert found.left != found.right
-        assert found.gap != "0"
-    else:
-        assert found is None
+    assert found is not None
+    assert found.left != found.right
+    assert found.gap != "0"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from sympy import Basic, Expr, Identity, MatrixExpr, Mul, S, Symbol, ZeroMatrix, sympify
+from sympy import Basic, Expr, Float, Identity, MatrixExpr, Mul, S, Symbol, ZeroMatrix, sympify
 from sympy.matrices.expressions import DiagMatrix, HadamardProduct, Inverse, MatAdd, MatMul, Transpose
 from sympy.matrices.expressions.special import OneMatrix
 
@@ -142,6 +142,8 @@ def _scalar(value: Any, matrix: Statement) -> Expr:
         raise StatementError(
             f"{left} * {right} is ambiguous: write @ for the matrix product or .hadamard for the entrywise one"
         )
+    if value.atoms(Float):
+        raise StatementError(f"{value} isn't exact: write Rational(1, 2) for 0.5, and so on")
     return value
 
 

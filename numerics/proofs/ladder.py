@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from traceback import extract_tb
 from typing import Any, cast
 
 from derivations.language.statements import Derivation, Identity
@@ -77,7 +78,9 @@ def _one_rung(rung: str, identity: Identity, options: Options) -> Evidence:
     try:
         return CLIMB[rung](identity, options)
     except Exception as error:
-        message = f"{identity.place}: {type(error).__name__}: {error}"
+        raised = extract_tb(error.__traceback__)[-1]
+        what = f"the check raised {type(error).__name__}: {error} (at {raised.filename}:{raised.lineno})"
+        message = f"{identity.place}: {what}"
         return Evidence(cast(Rung, rung), "unknown", (), perf_counter() - begun, message)
 
 
