@@ -10,7 +10,7 @@ from typing import Any
 from attnproof.catalogue import Entry
 from gpu.namespaces import available
 from numerics.algebras.floats import Floats
-from numerics.proofs.ladder import RUNGS, Options, Report, climb
+from numerics.proofs.ladder import RUNGS, USUAL, Options, Report, climb
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Settings:
     """
 
     folders: tuple[str, ...] = ()
-    rungs: tuple[str, ...] = RUNGS
+    rungs: tuple[str, ...] = USUAL
     seed: int = 0
 
     def __post_init__(self) -> None:

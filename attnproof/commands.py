@@ -25,7 +25,7 @@ from attnproof.sheets import derivation_lines, entry_lines
 from attnproof.statuses import INTERRUPTED, UNEXPECTED
 from attnproof.templates import TemplateError, write
 from attnproof.verification import Verification, run, write_json
-from numerics.proofs.ladder import RUNGS, Report
+from numerics.proofs.ladder import RUNGS, USUAL, Report
 
 WIDE = 1000
 """Columns of an output that isn't a terminal: nothing is cut off or folded."""
@@ -124,7 +124,7 @@ def verify(
     places = tuple(map(str, all_folders(folders)))
     catalogue = load_catalogue(places)
     entries = catalogue.select(names)
-    settings = Settings(places, rungs or RUNGS, seed)
+    settings = Settings(places, rungs or USUAL, seed)
     jobs = min(jobs or os.cpu_count() or 1, max(len(entries), 1))
     with _progress(len(entries)) as done:
         found = run(catalogue, entries, settings, jobs, done)

@@ -16,7 +16,7 @@ from attnproof.catalogue import BrokenModule, Catalogue, Entry, all_folders, loa
 from attnproof.checking import Settings
 from attnproof.readable import summary_of, why
 from attnproof.workers import check_all
-from numerics.proofs.ladder import RUNGS, Report
+from numerics.proofs.ladder import USUAL, Report
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Verification:
 
 def verify(
     *names: str,
-    rungs: Sequence[str] = RUNGS,
+    rungs: Sequence[str] = USUAL,
     derivations: Iterable[str | Path] = (),
     jobs: int = 1,
     seed: int = 0,

@@ -17,7 +17,7 @@ import array_api_compat.torch
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from plain_python import Matrix, product, table, transpose
 
@@ -333,6 +333,7 @@ def square_matrices() -> st.SearchStrategy[Statement]:
     return st.recursive(st.sampled_from(SQUARE), grown, max_leaves=6)
 
 
+@settings(max_examples=5 * settings.default.max_examples)
 @given(statement=square_matrices(), seed=st.integers(0, 5))
 def test_what_is_claimed_of_the_zeros_is_true(statement: Statement, seed: int) -> None:
     rng = random.Random(seed)
@@ -367,6 +368,9 @@ def test_what_is_claimed_of_the_zeros_is_true(statement: Statement, seed: int) -
         (M @ Gamma, Structure(lower=True, unit=True)),
         (M_strict @ M, Structure(lower=True, strict=True)),
         (M + M.T, Structure()),
+        (X @ M_strict, Structure()),
+        (M_strict @ M.T, Structure()),
+        (M_strict.T @ Gamma_strict.T, Structure(upper=True, strict=True)),
         (eye(d_k) + Y.T @ Y, Structure()),
     ],
     ids=str,

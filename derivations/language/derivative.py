@@ -15,7 +15,6 @@ from derivations.language.expressions import (
     Inverted,
     Product,
     ScalarOf,
-    Scaled,
     Statement,
     Sum,
     TraceOf,
@@ -38,18 +37,12 @@ def derivative(e: Basic, variable: Named, along: Statement) -> Basic:
     if not e.has(variable):
         return Zeros(*e.shape) if isinstance(e, Statement) else S.Zero
     match e:
-        case Product() | Hadamard() | Mul():
+        case Product() | Hadamard() | Mul():  # a scaled matrix is a Mul as well
             return _added(
                 [_replaced(e, k, derivative(a, variable, along)) for k, a in enumerate(e.args) if a.has(variable)]
             )
         case Sum() | Add():
             return _added([derivative(a, variable, along) for a in e.args if a.has(variable)])
-        case Scaled():
-            factor, matrix = e.args
-            changes = [Scaled(derivative(factor, variable, along), matrix)] if factor.has(variable) else []
-            return _added(
-                [*changes, *([Scaled(factor, derivative(matrix, variable, along))] if matrix.has(variable) else [])]
-            )
         case Transposed() | ScalarOf() | TraceOf() | Diagonal():
             return type(e)(derivative(e.args[0], variable, along))
         case Inverted():

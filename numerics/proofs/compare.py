@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from sympy import Basic
 
 from derivations.language.errors import StatementError
-from derivations.language.expressions import Statement
+from derivations.language.expressions import Inverted, Product, Statement
 from derivations.language.forms import Form, Recurrence
 from derivations.language.statements import Identity
-from derivations.language.symbols import Parameter
+from derivations.language.symbols import Parameter, State
 from numerics.algebras.contract import Algebra, Value
 from numerics.evaluate import evaluate
 from numerics.run import Outcome, at_tokens, history, run, start
@@ -56,7 +56,7 @@ def recurrences(identity: Identity) -> tuple[Recurrence, Recurrence]:
     return identity.left, identity.right
 
 
-def probe(state: Basic) -> Parameter:
+def probe(state: State) -> Parameter:
     """A column of inputs that matched states are multiplied by, where comparing all their entries after each token
     would be slow.
     """
@@ -71,13 +71,16 @@ def _matched(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> It
         x: evaluate(value, {**env, **theirs}, algebra) for x, value in identity.matching.items()
     }
     yield from _beginnings(identity, env, algebra)
-    readings = _readings(identity, env)
+    read = readings(identity, env)
     for (positions, *own), (_, *other) in zip(
         history(left, env, mine, algebra), history(right, env, theirs, algebra), strict=True
     ):
-        for name, mine_read, theirs_read in readings:
+        for name, mine_read, theirs_read in read:
             moment = [side.read == "after" or name != "output" for side in (left, right)]
-            a = at_tokens(mine_read, env, positions, own[moment[0]], algebra)
+            seen = own[moment[0]]
+            if name != "output":  # a probe of a left state is made of the right states
+                seen = [{**theirs, **mine} for mine, theirs in zip(own[1], other[1], strict=True)]
+            a = at_tokens(mine_read, env, positions, seen, algebra)
             b = at_tokens(theirs_read, env, positions, other[moment[1]], algebra)
             yield from (Pair(name, x, y) for x, y in zip(a, b, strict=True))
 
@@ -96,12 +99,22 @@ def _beginnings(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) ->
         yield Pair(f"initial {state}", evaluate(own, blank, algebra), expected)
 
 
-def _readings(identity: Identity, env: Mapping[Any, Any]) -> list[tuple[str, Statement, Statement]]:
+def readings(identity: Identity, env: Mapping[Any, Any]) -> list[tuple[str, Statement, Statement]]:
     """What is read from matched states after each token: outputs, and each state, probed where `env` has a probe."""
     left, right = recurrences(identity)
-    readings: list[tuple[str, Statement, Statement]] = [("output", left.readout, right.readout)]
+    found: list[tuple[str, Statement, Statement]] = [("output", left.readout, right.readout)]
     for state, value in (identity.matching or {}).items():
         column = probe(state)
-        probed = (state @ column, value @ column) if column in env else (state, value)
-        readings.append((str(state), *probed))
-    return readings
+        found.append((str(state), *(_probed(state, value, column) if column in env else (state, value))))
+    return found
+
+
+def _probed(state: State, value: Statement, column: Parameter) -> tuple[Statement, Statement]:
+    """S x against value x. For S against X A^-1 the column is x = A y, so that S A y is compared with X y: nothing is
+    solved, and A y is as random as y where A has an inverse.
+    """
+    *rest, last = value.args if isinstance(value, Product) else (value,)
+    if not isinstance(last, Inverted):
+        return state @ column, value @ column
+    head = rest[0] if len(rest) == 1 else Product(*rest) if rest else None
+    return state @ (last.args[0] @ column), column if head is None else head @ column

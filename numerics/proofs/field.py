@@ -26,7 +26,7 @@ from numerics.algebras.finite_field import PRIME, FiniteField
 from numerics.evaluate import evaluate
 from numerics.evidence import Evidence
 from numerics.inputs import CannotDraw, Sizes, degree_inputs, field_inputs, plan, shape_of
-from numerics.proofs.compare import probe, recurrences, sides
+from numerics.proofs.compare import probe, readings, recurrences, sides
 from numerics.run import Outcome, run, run_on, start, step
 
 PRODUCTION = Sizes(n=1031, d_k=64, d_v=48, chunk=64)
@@ -88,9 +88,10 @@ def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Degree
     """
     assert identity.matching is not None
     left, right = recurrences(identity)
+    env = {**env, **{probe(x): algebra.value(*shape_of(probe(x), env)) for x in identity.matching}}
     theirs = start(right, env, algebra)
     mine: dict[Basic, Degree] = {
-        state: evaluate(value, {**env, **theirs}, algebra) for state, value in identity.matching.items()
+        x: evaluate(value, {**env, **theirs}, algebra) for x, value in identity.matching.items()
     }
     degree = 0
     for position in algebra.positions(env[n]):
@@ -98,10 +99,13 @@ def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Degree
         theirs, right_output = step(right, here, theirs, algebra)
         mine, left_output = step(left, here, mine, algebra)
         degree = max(degree, left_output.gap(right_output))
-        for state, value in identity.matching.items():
+        for name, mine_read, theirs_read in readings(identity, env):
+            if name != "output":
+                after = {**here, **theirs, **mine}
+                degree = max(degree, evaluate(mine_read, after, algebra).gap(evaluate(theirs_read, after, algebra)))
+        for x, value in identity.matching.items():
             matched: Degree = evaluate(value, {**here, **theirs}, algebra)
-            degree = max(degree, mine[state].gap(matched) + 1)  # one more for the probe
-            mine[state] = min(mine[state], matched, key=lambda d: d.size)
+            mine[x] = min(mine[x], matched, key=lambda d: d.size)
     return degree
 
 
