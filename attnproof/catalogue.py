@@ -111,8 +111,25 @@ def load_catalogue(folders: Iterable[str | Path] = ()) -> Catalogue:
     ATTNPROOF_DERIVATIONS, then those that installed packages register.
 
     Raises:
-        CatalogueError: a folder isn't there.
+        CatalogueError: a folder isn't there, or a module that is being loaded asks for the catalogue.
     """
+    if _LOADING:
+        raise CatalogueError(
+            "a module of derivations asks for the catalogue while it is loaded; "
+            "keep scripts that call attnproof outside the folders of derivations"
+        )
+    _LOADING.append(True)
+    try:
+        return _loaded(folders)
+    finally:
+        _LOADING.clear()
+
+
+_LOADING: list[bool] = []
+"""Not empty while modules are loaded."""
+
+
+def _loaded(folders: Iterable[str | Path]) -> Catalogue:
     found = _Found()
     for file in _own_modules():
         found.load(file, partial(import_module, f"derivations.{Path(file).stem}"))

@@ -99,7 +99,9 @@ def cell(evidence: Evidence) -> str:
 
 
 def _reach(evidence: Evidence) -> str:
-    """The longest n, the error bound, the worst error in tolerances, or how many assumptions are needed."""
+    """The longest n, the error bound, the worst error in tolerances, or how many assumptions are needed or
+    mutants refuted.
+    """
     match evidence.rung, evidence.details:
         case "exact", _ if evidence.sizes:
             return f"n <= {max(size['n'] for size in evidence.sizes)}"
@@ -109,6 +111,8 @@ def _reach(evidence: Evidence) -> str:
             return f"{max(errors.values()):.2f} tol"
         case "assumptions", details:
             return f"{len(details['needed'])} needed" if "needed" in details else "none"
+        case "mutants", {"mutants": int(planted), "refuted": int(refuted)} if planted:
+            return f"{refuted}/{planted}"
     return ""
 
 

@@ -121,3 +121,13 @@ def test_a_check_that_raises_is_unknown_and_says_where(write):
     assert [report.ok for report in good] == [True, True]
     assert wrong.verdict == "unknown"
     assert f"{path}:6: the check raised LookupError: nothing (at {path}:3)" in found.why(wrong)
+
+
+def test_a_script_in_the_folder_that_verifies_it_is_told_to_move(write):
+    path = write("script", "import attnproof\nattnproof.verify(derivations=['.'])\n")
+    write("good")
+    catalogue = attnproof.load_catalogue([path.parent])
+    assert "good" in catalogue.derivations
+    (broken,) = catalogue.broken
+    assert broken.file == str(path)
+    assert "outside the folders of derivations" in broken.error
