@@ -6,6 +6,7 @@ identity it was checking; another worker takes its place and the others go on.
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -95,6 +96,7 @@ def serve(connection: Connection, settings: Settings) -> None:
     """What a worker does: the reports of the ids that it is sent, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the first process's business
     entries = {entry.id: entry for entry in load_catalogue(settings.folders).entries()}
+    gc.freeze()  # what is loaded by now stays: the collector needn't look through SymPy again and again
     with suppress(EOFError, OSError):
         while True:
             connection.send(check(entries[connection.recv()], settings))

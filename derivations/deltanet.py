@@ -39,7 +39,6 @@ unit_matrix = Closed((Q @ K.T).hadamard(M) @ (I + (K @ K.T).hadamard(M_strict)).
 
 # u_t = v_t - S_{t-1} k_t takes the place of v_t; as a sum, as a linear system, and solved
 unpredicted = Recurrence(S, update=unit.updates[0], readout=v - S @ k, read="before")
-linear_attention_of_U = Recurrence(S, update=S + U[t] @ k.T, readout=S @ q).where(U, unpredicted)
 masked_product_of_U = Closed((Q @ K.T).hadamard(M) @ U).where(U, unpredicted)
 iterated = v - TokenSum(U[j] @ (K[j].T @ k), j, 1, t - 1)
 U_by_iteration = Closed(U).where(U[t], iterated)
@@ -120,12 +119,6 @@ deltanet = Derivation(
             recurrence,
             correction_sum,
             says="The output is linear attention's sum with u_j in the place of v_j.",
-        ),
-        Identity(
-            "linear_attention_of_U",
-            unit,
-            linear_attention_of_U,
-            says="With the corrections as values, DeltaNet's state is linear attention's.",
         ),
         Identity(
             "only_V_is_replaced",

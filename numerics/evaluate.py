@@ -120,7 +120,9 @@ def _product(e: Any, env: Environment, algebra: Algebra) -> Value:
     value = None
     while factors:
         factor = factors.pop()
-        if isinstance(factor, Diagonal) and value is not None:
+        if value is not None and _has_solved_terms(factor):
+            value = _applied(factor, value, env, algebra)
+        elif isinstance(factor, Diagonal) and value is not None:
             value = algebra.multiply(evaluate(factor.args[0], env, algebra), value)
         elif not isinstance(factor, Inverted):
             own = evaluate(factor, env, algebra)
@@ -133,6 +135,31 @@ def _product(e: Any, env: Environment, algebra: Algebra) -> Value:
         else:
             value = evaluate(factor, env, algebra)
     return value
+
+
+@cache
+def _has_solved_terms(e: Any) -> bool:
+    """Whether a factor is a sum with a system in a term: applied term by term, it is solved for few columns."""
+    return isinstance(e, Sum) and any(isinstance(f, Inverted) for term in e.args for f in _factors(term))
+
+
+def _factors(term: Any) -> tuple[Any, ...]:
+    inner = term.args[1] if isinstance(term, Scaled) else term
+    return inner.args if isinstance(inner, Product) else (inner,)
+
+
+def _applied(e: Any, value: Value, env: Environment, algebra: Algebra) -> Value:
+    """A sum times a value, term by term."""
+    column = Named("applied to", e.shape[1], 1)
+    inner = {**env, column: value}
+    total = None
+    for term in e.args:
+        scale, factors = (term.args[0] if isinstance(term, Scaled) else None), _factors(term)
+        own = evaluate(Product(*factors, column), inner, algebra)
+        if scale is not None:
+            own = algebra.multiply(evaluate(scale, env, algebra), own)
+        total = own if total is None else algebra.add(total, own)
+    return total
 
 
 def _solved(inverse: Inverted, b: Value, env: Environment, algebra: Algebra) -> Value:

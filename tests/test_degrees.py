@@ -76,7 +76,7 @@ from derivations.language import (
     v,
 )
 from derivations.language.expressions import Statement
-from numerics.algebras.degrees import Degree, Degrees, degree_of
+from numerics.algebras.degrees import Degree, Degrees
 from numerics.algebras.polynomials import Polynomials, RationalFunction
 from numerics.evaluate import RootOf, evaluate
 from numerics.inputs import CannotDraw, Plan, Sizes, SymbolicInputs, degree_inputs, plan, symbolic_inputs
@@ -196,9 +196,9 @@ class Case:
             for entry in row:
                 above, below = self.degree(entry)
                 assert above <= own.numerator
-                assert below <= degree_of(own.denominator)
+                assert below <= own.denominator.degree
                 assert above <= flat.numerator
-                assert below <= degree_of(flat.denominator)
+                assert below <= flat.denominator.degree
 
     def apart(self, left: Any, right: Any, bound: int) -> None:
         """The numerator of every entry of a difference."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 
 from sympy import Rational
@@ -19,25 +20,33 @@ from numerics.algebras.contract import Algebra, Positions
 
 Divisor = tuple[int, int]
 """Something that was divided by: a serial number and its degree."""
-Denominator = dict[Divisor, int]
-"""Divisors with their exponents."""
 
 
-def degree_of(denominator: Denominator) -> int:
-    """The degree of a product of divisors."""
-    return sum(divisor[1] * exponent for divisor, exponent in denominator.items())
+class Denominator(dict[Divisor, int]):
+    """A product of divisors: each with its exponent. Not changed once it is made."""
+
+    @cached_property
+    def degree(self) -> int:
+        """The degree of the product."""
+        return sum(divisor[1] * exponent for divisor, exponent in self.items())
 
 
 def _least_common(a: Denominator, b: Denominator) -> Denominator:
-    return a if not b else {d: max(a.get(d, 0), b.get(d, 0)) for d in a | b}
+    few, many = (a, b) if len(a) < len(b) else (b, a)
+    larger = {d: e for d, e in few.items() if e > many.get(d, 0)}
+    return Denominator({**many, **larger}) if larger else many
 
 
 def _multiplied(a: Denominator, b: Denominator) -> Denominator:
-    return a if not b else {d: a.get(d, 0) + b.get(d, 0) for d in a | b}
+    few, many = (a, b) if len(a) < len(b) else (b, a)
+    return Denominator({**many, **{d: e + many.get(d, 0) for d, e in few.items()}}) if few else many
 
 
 def _power(a: Denominator, exponent: int) -> Denominator:
-    return {d: e * exponent for d, e in a.items()} if exponent else {}
+    return Denominator({d: e * exponent for d, e in a.items()} if exponent else {})
+
+
+NO_DENOMINATOR = Denominator()
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,9 @@ class Degree:
 
     def over(self, denominator: Denominator) -> Degree:
         """The same value written over a multiple of its denominator."""
-        extra = degree_of(denominator) - degree_of(self.denominator)
+        if denominator is self.denominator:
+            return self
+        extra = denominator.degree - self.denominator.degree
         return replace(self, numerator=self.numerator + extra, denominator=denominator, by_row=())
 
     def gap(self, other: Degree) -> int:
@@ -91,7 +102,7 @@ class Degree:
     @property
     def size(self) -> int:
         """Numerator and denominator together."""
-        return self.numerator + degree_of(self.denominator)
+        return self.numerator + self.denominator.degree
 
 
 def _broadcast(a: Degree, b: Degree) -> tuple[int, int]:
@@ -100,14 +111,15 @@ def _broadcast(a: Degree, b: Degree) -> tuple[int, int]:
 
 def _joined(rows: Sequence[Degree]) -> tuple[int, Denominator]:
     """Numerator and denominator of rows that are written over one denominator."""
-    if not any(row.denominator for row in rows):
-        return max(row.numerator for row in rows), {}
-    common: Denominator = {}
+    first = rows[0].denominator
+    if all(row.denominator is first or not (row.denominator or first) for row in rows):
+        return max(row.numerator for row in rows), first
+    common = Denominator()
     for row in rows:
         for divisor, exponent in row.denominator.items():
             common[divisor] = max(common.get(divisor, 0), exponent)
-    whole = degree_of(common)
-    return max(row.numerator + whole - degree_of(row.denominator) for row in rows), common
+    whole = common.degree
+    return max(row.numerator + whole - row.denominator.degree for row in rows), common
 
 
 class Degrees(Algebra):
@@ -119,11 +131,11 @@ class Degrees(Algebra):
         self._serial = count()
 
     def _divisor(self, degree: int) -> Denominator:
-        return {(next(self._serial), degree): 1}
+        return Denominator({(next(self._serial), degree): 1})
 
     def value(self, rows: int, columns: int, degree: int = 1) -> Degree:
         """An input whose entries are polynomials of this degree in what is drawn."""
-        return Degree(degree, {}, rows, columns)
+        return Degree(degree, NO_DENOMINATOR, rows, columns)
 
     def _from_rows(self, rows: Sequence[Degree], columns: int) -> Degree:
         numerator, denominator = _joined(rows)
@@ -131,19 +143,19 @@ class Degrees(Algebra):
 
     def number(self, value: Rational) -> Degree:
         del value
-        return Degree(0, {}, 1, 1)
+        return Degree(0, NO_DENOMINATOR, 1, 1)
 
     def zeros(self, rows: int, columns: int) -> Degree:
-        return Degree(0, {}, rows, columns)
+        return Degree(0, NO_DENOMINATOR, rows, columns)
 
     ones = zeros
 
     def lower(self, size: int, offset: int) -> Degree:
         del offset
-        return Degree(0, {}, size, size)
+        return Degree(0, NO_DENOMINATOR, size, size)
 
     def identity(self, size: int) -> Degree:
-        return Degree(0, {}, size, size)
+        return Degree(0, NO_DENOMINATOR, size, size)
 
     def _row_by_row(self, a: Degree, b: Degree, combine: Callable[[Degree, Degree], Degree]) -> Degree:
         rows, columns, terms = max(a.rows, b.rows), max(a.columns, b.columns), max(a.terms, b.terms)
@@ -155,7 +167,7 @@ class Degrees(Algebra):
 
     def add(self, a: Degree, b: Degree) -> Degree:
         if a.is_plain and b.is_plain:
-            return Degree(max(a.numerator, b.numerator), {}, *_broadcast(a, b), slope=max(a.slope, b.slope))
+            return Degree(max(a.numerator, b.numerator), NO_DENOMINATOR, *_broadcast(a, b), slope=max(a.slope, b.slope))
         slope = max(a.slope, b.slope)
         a, b = replace(a, slope=0), replace(b, slope=0)
         total = self._row_by_row(
@@ -168,7 +180,7 @@ class Degrees(Algebra):
 
     def multiply(self, a: Degree, b: Degree) -> Degree:
         if a.is_plain and b.is_plain:
-            return Degree(a.numerator + b.numerator, {}, *_broadcast(a, b), slope=a.slope + b.slope)
+            return Degree(a.numerator + b.numerator, NO_DENOMINATOR, *_broadcast(a, b), slope=a.slope + b.slope)
         slope = a.slope + b.slope
         a, b = replace(a, slope=0), replace(b, slope=0)
         product = self._row_by_row(
@@ -183,7 +195,7 @@ class Degrees(Algebra):
     def matmul(self, a: Degree, b: Degree) -> Degree:
         a, b = a.flat(), b.flat()
         if a.is_plain and b.is_plain:
-            return Degree(a.numerator + b.numerator, {}, a.rows, b.columns)
+            return Degree(a.numerator + b.numerator, NO_DENOMINATOR, a.rows, b.columns)
         product = self.multiply(replace(a, columns=b.columns), replace(b, rows=a.rows, by_row=()))
         return replace(product, rows=a.rows, columns=b.columns)
 
@@ -196,7 +208,7 @@ class Degrees(Algebra):
             rows = a.by_row or (replace(a, rows=1),) * a.rows
             return self._from_rows([self.reciprocal(row) for row in rows], a.columns)
         a = a.flat()
-        return self._divided(replace(a, numerator=degree_of(a.denominator), denominator={}), a.numerator)
+        return self._divided(replace(a, numerator=a.denominator.degree, denominator=NO_DENOMINATOR), a.numerator)
 
     def _divided(self, value: Degree, degree: int) -> Degree:
         """`value` divided by something new of this degree; by as many different things as a sum over positions has
@@ -213,7 +225,7 @@ class Degrees(Algebra):
 
     def solve(self, a: Degree, b: Degree, structure: Structure) -> Degree:
         size, b = a.rows, replace(b.flat(), by_row=(), terms=max(a.terms, b.terms))
-        own = degree_of(a.denominator)
+        own = a.denominator.degree
         if structure.unit and (structure.lower or structure.upper):
             # along a path i > j > ... > l of substitutions the slopes add up to (i - l) slope
             steps = 0 if structure.lower and structure.upper else size - 1
@@ -245,7 +257,8 @@ class Degrees(Algebra):
         return replace(sequence, rows=stop - start)
 
     def stack(self, columns: Sequence[Degree]) -> Degree:
-        rows = [replace(c.flat(), rows=1, columns=c.rows, by_row=()) for c in columns]
+        flat = map(Degree.flat, columns)
+        rows = [Degree(c.numerator, c.denominator, 1, c.rows, terms=c.terms) for c in flat]
         return self._from_rows(rows, columns[0].rows)
 
     def along(self, values: Sequence[Degree], batch: tuple[int, ...]) -> Degree:
@@ -269,12 +282,12 @@ class Degrees(Algebra):
         # one
         if gates.denominator:
             return replace(self.cumulative_product(gates), columns=gates.rows)
-        return Degree(0, {}, gates.rows, gates.rows, slope=gates.numerator)
+        return Degree(0, NO_DENOMINATOR, gates.rows, gates.rows, slope=gates.numerator)
 
     shifted_decay = decay
 
     def cumulative_product(self, gates: Degree) -> Degree:
-        numerator = gates.rows * max(gates.numerator, degree_of(gates.denominator))
+        numerator = gates.rows * max(gates.numerator, gates.denominator.degree)
         return Degree(numerator, _power(gates.denominator, gates.rows), gates.rows, 1)
 
     remaining_product = cumulative_product

@@ -101,7 +101,16 @@ class FiniteField(ArrayAlgebra):
     def reciprocal(self, a: Value) -> Value:
         if (a == 0).any():
             raise UndefinedValue("division by zero")
-        return self.power(a, PRIME - 2)
+        return self._inverses(a.reshape(-1)).reshape(a.shape)
+
+    def _inverses(self, a: Value) -> Value:
+        """All at once: 1 / x and 1 / y are y and x times 1 / (x y), and half as many products are left to invert."""
+        if len(a) == 1:
+            return np.array([pow(int(a[0]), -1, PRIME)], dtype=np.int64)
+        half = len(a) // 2
+        x, y, odd = a[:half], a[half : 2 * half], a[2 * half :]
+        inverse = self._inverses(np.concat([self.multiply(x, y), odd]))
+        return np.concat([self.multiply(inverse[:half], y), self.multiply(inverse[:half], x), inverse[half:]])
 
     def solve_general(self, a: Value, b: Value) -> Value:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

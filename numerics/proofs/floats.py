@@ -42,7 +42,7 @@ don't count as draws of their own."""
 SHARP = 1e-3
 """An input on which the tolerance reaches this share of the output tests nothing and isn't counted."""
 FAMILIES = ("plain", "gates near one", "gates near zero", "repeated keys", "zero rows", "large norms")
-LONG, RAGGED = Sizes(n=96, d_k=16, d_v=12, chunk=16), Sizes(n=33, d_k=5, d_v=7, chunk=8)
+LONG, RAGGED = Sizes(n=64, d_k=16, d_v=12, chunk=16), Sizes(n=33, d_k=5, d_v=7, chunk=8)
 CASES = tuple((LONG if number % 2 else RAGGED, family) for number, family in enumerate(FAMILIES))
 """Lengths of a few hundred, and all families at all sizes, are drawn by Hypothesis in tests/test_floats.py."""
 WHERE_REFUTED = ((Sizes(n=12, d_k=4, d_v=3, chunk=5), "plain"),)
