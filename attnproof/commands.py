@@ -95,7 +95,7 @@ def _json_file(ctx: click.Context, parameter: click.Parameter, value: str | None
 
 @attnproof.command(short_help="Check identities.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@with_rungs("Climb this rung only (the statement is always typed first)")
+@with_rungs("Climb this rung only (and typed, and exact where no other compares the sides)")
 @click.option("--jobs", type=click.IntRange(min=1), help="How many processes; one per core by default.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where random inputs start.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), callback=_json_file, help="Write a record here.")

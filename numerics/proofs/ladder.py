@@ -29,6 +29,9 @@ class Options:
     floats: Sequence[Floats] = field(default=())
 
 
+COMPARING = {"exact", "field", "floats"}
+"""The rungs that compare the two sides; the others alone can't say that an identity holds."""
+
 CLIMB: dict[str, Callable[[Identity, Options], Evidence]] = {
     "typed": lambda identity, options: typed.check(identity),
     "exact": lambda identity, options: exact.check(identity),
@@ -89,14 +92,13 @@ def _one_rung(rung: str, identity: Identity, options: Options) -> Evidence:
 def climb(
     derivation: Derivation, identity: Identity, rungs: Sequence[str] = USUAL, options: Options | None = None
 ) -> Report:
-    """Climbs the rungs in order; a statement that isn't typed goes no further. A refuted one gets its smallest
-    counterexample.
+    """Climbs the rungs in order: the typed one always, and the exact one where no other that was asked for compares the
+    sides. A statement that isn't typed goes no further; a refuted one gets its smallest counterexample.
     """
     options = options or Options()
     evidence: list[Evidence] = []
-    for rung in RUNGS:
-        if rung not in rungs and rung != "typed":
-            continue
+    asked = {"typed", *rungs} if COMPARING & set(rungs) else {"typed", "exact", *rungs}
+    for rung in (rung for rung in RUNGS if rung in asked):
         evidence.append(_one_rung(rung, identity, options))
         if rung == "typed" and evidence[-1].verdict != "holds":
             break
