@@ -17,7 +17,7 @@ import numpy as np
 from sympy import Basic
 
 from derivations.language.errors import NoMeaning, UndefinedValue
-from derivations.language.forms import Closed, Defined, Form, Substituted, sequence_of
+from derivations.language.forms import Closed, Defined, Form, Substituted, free_inputs, sequence_of
 from derivations.language.statements import Identity
 from derivations.language.symbols import Parameter, n, t
 from numerics.algebras.contract import Algebra
@@ -151,11 +151,12 @@ class _Remembering:
 
     def _inputs(self, form: Form, env: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
         """How each input of a form is drawn, and whether a state starts from a drawn value or from its own."""
-        for x in sorted(form.symbols() | set(form.states), key=str):
-            yield str(x), x in env, x in self.how.squares, self.how.spheres.get(x), self._given(x)
-
-    def _given(self, x: Basic) -> Basic | None:
-        return next((value for key, value in self.how.values.items() if sequence_of(key) == x), None)
+        read = form.symbols() | set(form.states)
+        given = {sequence_of(key): value for key, value in self.how.values.items() if sequence_of(key) in read}
+        for value in given.values():
+            read |= free_inputs(value)
+        for x in sorted(read, key=str):
+            yield str(x), x in env, x in self.how.squares, self.how.spheres.get(x), given.get(x)
 
 
 def _outcome_at_once(form: Form, env: Mapping[Any, Any], algebra: Algebra) -> Outcome:
