@@ -24,8 +24,9 @@ import numpy as np
 
 from derivations.gated_deltanet import chunkwise, printed, recurrence
 from derivations.language import Form, K, Q, S, V, beta, d_k, d_v, eta, gamma, n
+from numerics.algebras.floats import numpy_float64
 from numerics.evaluate import CHUNK
-from numerics.proofs.floats import numpy_float64, tolerances_of
+from numerics.proofs.tolerances import tolerances_of
 from numerics.run import run
 
 LENGTHS = (1, 63, 64, 65, 150)

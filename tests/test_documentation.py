@@ -12,7 +12,7 @@ import pytest
 
 import attnproof
 from numerics.algebras.finite_field import PRIME
-from numerics.proofs import counterexample, exact, field, floats
+from numerics.proofs import counterexample, exact, field, floats, tolerances
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
@@ -105,7 +105,7 @@ def sizes(*found: Any) -> str:
         f"is tried at n = {field.WHERE_REFUTED.n}",
         f"in turn at n = {floats.CASES[0][0].n} and n = {floats.CASES[1][0].n}",
         f"is tried at n = {floats.WHERE_REFUTED[0][0].n}",
-        f"The tolerance is {floats.MARGIN:.0f} of them",
+        f"The tolerance is {tolerances.MARGIN:.0f} of them",
         f"n = {counterexample.LONGEST} and dimensions of {counterexample.WIDEST}",
     ],
 )

@@ -2,7 +2,7 @@
 
 The families of inputs are gates near zero and near one, repeated keys, zero rows and large norms. NumPy float64 always;
 Torch float64 and float32 where it is installed. The two sides must agree within the tolerance that rounding noise gives
-(numerics/proofs/floats.py); inputs on which that tolerance tests nothing are drawn again, and counted by Hypothesis.
+(numerics/proofs/tolerances.py); inputs on which that tolerance tests nothing are drawn again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from attnproof.checking import float_systems
 from derivations.language.errors import UndefinedValue
 from derivations.language.statements import Identity
 from numerics.algebras.floats import Floats
+from numerics.float_inputs import FAMILIES, float_inputs, rounded_inputs
 from numerics.inputs import CannotDraw, Sizes
 from numerics.proofs import floats
+from numerics.proofs.tolerances import tolerances_between
 
 SYSTEMS = float_systems()
 
@@ -42,7 +44,7 @@ def test_floats(entry: Entry) -> None:
 @settings(max_examples=max(3, settings.default.max_examples // 6), suppress_health_check=list(HealthCheck))
 @given(
     size=sizes,
-    family=st.sampled_from(floats.FAMILIES),
+    family=st.sampled_from(FAMILIES),
     batch=st.integers(1, 3),
     algebra=st.sampled_from(SYSTEMS),
     seed=st.integers(0, 2**32 - 1),
@@ -58,9 +60,9 @@ def compared(identity: Identity, size: Sizes, family: str, batch: int, seed: int
     rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         try:
-            drawn = floats.float_inputs(identity, size, rng, family, batch)
-            env = floats.rounded_inputs(drawn, algebra.unit_roundoff)
-            tolerances = floats.tolerances_between(identity, env, algebra.unit_roundoff, rng)
+            drawn = float_inputs(identity, size, rng, family, batch)
+            env = rounded_inputs(drawn, algebra.unit_roundoff)
+            tolerances = tolerances_between(identity, env, algebra.unit_roundoff, rng)
             found = floats.compare(identity, env, algebra, tolerances)
         except (CannotDraw, UndefinedValue, np.linalg.LinAlgError):
             assume(False)

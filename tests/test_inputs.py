@@ -52,6 +52,7 @@ from derivations.language import (
 )
 from numerics.algebras.finite_field import FiniteField
 from numerics.evaluate import CHUNK, RootOf
+from numerics.float_inputs import FAMILIES, float_inputs
 from numerics.inputs import (
     CannotDraw,
     Sizes,
@@ -64,7 +65,6 @@ from numerics.inputs import (
     symbolic_inputs,
 )
 from numerics.proofs import exact, field, floats, typed
-from numerics.proofs.floats import FAMILIES, float_inputs
 
 P = 2**31 - 1
 W, w = Sequence("W", n, d_k), Sequence("W", n, d_k)[t]

@@ -42,19 +42,13 @@ from derivations.language import (
     t,
     v,
 )
-from numerics.algebras.floats import Floats
+from numerics.algebras.floats import Floats, numpy_float64
 from numerics.algebras.rounding_noise import RoundingNoise
+from numerics.float_inputs import FAMILIES, float_inputs, rounded_inputs
 from numerics.inputs import Sizes
 from numerics.proofs import floats
-from numerics.proofs.floats import (
-    FAMILIES,
-    compare,
-    float_inputs,
-    numpy_float64,
-    rounded_inputs,
-    tolerances_between,
-    tolerances_of,
-)
+from numerics.proofs.floats import compare
+from numerics.proofs.tolerances import tolerances_between, tolerances_of
 from numerics.run import run
 
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53

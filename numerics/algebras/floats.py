@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import array_api_compat.numpy
+import numpy as np
 from sympy import Rational
 
 from derivations.language.errors import UndefinedValue
@@ -75,3 +77,8 @@ class Floats(ArrayAlgebra):
             return self.xp.linalg.solve(a, b)
         except (ValueError, RuntimeError) as error:  # NumPy's LinAlgError is the former, Torch's the latter
             raise UndefinedValue(f"a matrix that is inverted is singular: {error}") from None
+
+
+def numpy_float64() -> Floats:
+    """The floats that are always there."""
+    return Floats(array_api_compat.numpy, np.float64)

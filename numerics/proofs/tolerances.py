@@ -1,0 +1,109 @@
+"""Tolerances from rounding noise: how far a value may honestly be off, row by row.
+
+The value is evaluated several times with noise of the unit roundoff u after each operation
+(numerics/algebras/rounding_noise.py); the tolerance is MARGIN standard deviations of what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from derivations.language.forms import Form
+from derivations.language.statements import Identity
+from numerics.algebras.floats import numpy_float64
+from numerics.algebras.rounding_noise import RoundingNoise
+from numerics.proofs.compare import sides
+from numerics.run import Outcome, run
+
+DRAWS_OF_NOISE = 6
+MARGIN = 12.0
+"""Noise draws estimate the standard deviation of a row's error with 6 x d entries each; true roundings are correlated
+along a recurrence, which a margin of 12 deviations covers. A planted error of 10^-6 relative is far outside
+(tests/test_rounding_noise.py measures it)."""
+DRAWS_FOR_A_KERNEL = 16
+"""More draws where inputs are computed too: the error of one gate is common to all entries of a row, so that these
+don't count as draws of their own."""
+
+
+Tolerances = list[tuple[np.ndarray, np.ndarray]]
+
+
+def tolerances_between(
+    identity: Identity, env: Mapping[Any, Any], unit_roundoff: float, rng: np.random.Generator
+) -> Tolerances:
+    """For each pair of values: the tolerance per row, and the size of what it is a tolerance for.
+
+    That size is the largest entry of the matrix. Where a side is zero because its terms cancel, it is the size that
+    these terms must have had for rounding to move them so far.
+    """
+    clean = list(sides(identity, env, numpy_float64()))
+    # float64 noise on top of float64 arithmetic: the noisy values are compared with one another, not with a cleaner one
+    noisy = sides(identity, _repeated(env, DRAWS_OF_NOISE), RoundingNoise(unit_roundoff, rng))
+    out = []
+    for (_, left, right), drawn in zip(clean, noisy, strict=True):
+        whole = (DRAWS_OF_NOISE, *np.broadcast_shapes(left.shape, right.shape))  # a constant side has no batch
+        variance = _variance(np.broadcast_to(drawn.left, whole)) + _variance(np.broadcast_to(drawn.right, whole))
+        magnitude = np.maximum(abs(left), abs(right)).max(axis=-1)
+        cancels = not (np.any(left) and np.any(right))
+        scale = np.sqrt(variance) / unit_roundoff if cancels else magnitude
+        tolerance = _tolerance(variance, magnitude, unit_roundoff)
+        out.append((tolerance, np.broadcast_to(scale.max(axis=-1, keepdims=True), magnitude.shape)))
+    return out
+
+
+def tolerances_of(
+    form: Form,
+    env: Mapping[Any, Any],
+    unit_roundoff: float,
+    rng: np.random.Generator,
+    computed: Mapping[Any, np.ndarray | float] | None = None,
+) -> list[np.ndarray]:
+    """How far a kernel that computes a form in this order may be off: for the output and each final state, per row.
+
+    Args:
+        form: the form whose order of operations is the kernel's (the chunkwise one for a chunked kernel).
+        env: float64 inputs, with leading batch dimensions.
+        unit_roundoff: u of the precision that the kernel computes in, 2^-24 for float32.
+        rng: where the noise comes from.
+        computed: inputs that the kernel computes itself (a gate from its logarithm, a scaled query), with the relative
+            error of each entry in units of u.
+    """
+    clean = _values(run(form, env, numpy_float64()))
+    noise = RoundingNoise(unit_roundoff, rng)
+    repeated = _repeated(env, DRAWS_FOR_A_KERNEL)
+    rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
+    noisy = _values(run(form, {**repeated, **rounded}, noise))
+    return [
+        _tolerance(_variance(drawn), abs(value).max(axis=-1), unit_roundoff)
+        for value, drawn in zip(clean, noisy, strict=True)
+    ]
+
+
+def _repeated(env: Mapping[Any, Any], times: int) -> dict[Any, Any]:
+    """The same inputs several times, along a new leading dimension: each gets noise of its own."""
+    return {x: v if isinstance(v, int) else np.broadcast_to(v, (times, *np.shape(v))) for x, v in env.items()}
+
+
+def _values(outcome: Outcome) -> tuple[np.ndarray, ...]:
+    return outcome.output, *outcome.states
+
+
+def _tolerance(variance: np.ndarray, magnitude: np.ndarray, unit_roundoff: float) -> np.ndarray:
+    """MARGIN standard deviations of a row, whose largest entry is rounded at least once."""
+    return MARGIN * np.sqrt(_smoothed(variance) + (unit_roundoff * magnitude) ** 2)
+
+
+def _variance(draws: np.ndarray) -> np.ndarray:
+    """The variance over the draws (the leading dimension), averaged over each row."""
+    return np.var(draws, axis=0, ddof=1).mean(axis=-1)
+
+
+def _smoothed(variance: np.ndarray) -> np.ndarray:
+    """The mean with the neighbouring rows, since few draws estimate one row's variance poorly."""
+    if variance.shape[-1] < 3:
+        return variance
+    padded = np.concatenate([variance[..., :1], variance, variance[..., -1:]], axis=-1)
+    return np.maximum(variance, (padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]) / 3)
