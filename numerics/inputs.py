@@ -55,7 +55,8 @@ class Sizes:
         """The dimensions of an identity with their sizes."""
         known = {n: self.n, d_k: self.d_k, d_v: self.d_v, CHUNK: self.chunk}
         found = {x for e in _all_expressions(identity) for x in e.atoms(Symbol) if x.is_integer and x.is_positive}
-        return dict.fromkeys(found, self.d_k) | known
+        own = sorted(found - known.keys(), key=str)
+        return known | dict.fromkeys(own, self.d_k)
 
     def as_json(self) -> dict[str, int]:
         """The sizes by name."""

@@ -55,6 +55,7 @@ def check(identity: Identity, seed: int = 0, sizes: Sizes | None = None) -> Evid
     except (NoMeaning, UndefinedValue, CannotDraw) as error:
         return evidence("unknown", f"{identity.place}: {error}")
     if differs:
+        details |= {"trials": trials or 1, "error_bound": 0.0}  # residues that differ are no accident
         return evidence("refuted", f"{differs} of the two sides differs modulo {PRIME}")
     if trials == 0:
         return evidence("unknown", f"the sides agree, but a degree of about 2^{degree.bit_length()} gives no bound")
