@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy import Add, Basic, Expr, Integer, Mul, Symbol, latex, preorder_traversal, sstr
+from sympy import Add, Basic, Expr, Mul, Symbol, latex, preorder_traversal, sstr
 
 SUM, HADAMARD, PRODUCT, ATOM = range(4)
 RAISED = (
@@ -235,8 +235,3 @@ def text_of(e: Basic, names: Mapping[Basic, str] | None = None) -> str:
 def factor_of(style: Style, e: Basic) -> str:
     """A scalar as SymPy's printers put it into others: in brackets wherever it is more than a name."""
     return Printer(style).at_least(e, ATOM)
-
-
-def subscripted(style: Style, name: str, index: Expr) -> str:
-    """A name with an index: S_{t-1}."""
-    return style.subscript(style.scalar(Symbol(name)), style.scalar(Integer(0) + index))

@@ -25,7 +25,6 @@ class Algebra(ABC):
     """One number system. Every method takes and returns values in the sense above."""
 
     name: str
-    exact: bool = True
     tokens_at_once: int = 1
     """How many tokens are read in one evaluation, along a leading dimension, where reading them doesn't change a
     state.

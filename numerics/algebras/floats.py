@@ -24,7 +24,6 @@ class Floats(ArrayAlgebra):
         device: where constants are made; the namespace's default where None.
     """
 
-    exact = False
     tokens_at_once = 64
 
     def __init__(self, xp: Any, dtype: Any, device: Any = None) -> None:
