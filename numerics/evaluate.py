@@ -29,6 +29,7 @@ from derivations.language.expressions import (
     TraceOf,
     Transposed,
     Zeros,
+    product_of,
 )
 from derivations.language.forms import sequence_of
 from derivations.language.masks import (
@@ -130,8 +131,7 @@ def _product(e: Any, env: Environment, algebra: Algebra) -> Value:
         elif value is not None:
             value = _solved(factor, value, env, algebra)
         elif factors:
-            head = factors[0] if len(factors) == 1 else Product(*factors)
-            return _solved_from_the_right(factor, evaluate(head, env, algebra), env, algebra)
+            return _solved_from_the_right(factor, evaluate(product_of(factors), env, algebra), env, algebra)
         else:
             value = evaluate(factor, env, algebra)
     return value
@@ -283,7 +283,7 @@ def _token_sum(e: Any, env: Environment, algebra: Algebra) -> Value:
     inner = {**_of_onebatch_of(summand, index, env, algebra), index: positions}
     weight, body = summand.args if isinstance(summand, Scaled) else (None, summand)
     first, rest = (body.args[0], body.args[1:]) if isinstance(body, Product) else (body, ())
-    other = (rest[0] if len(rest) == 1 else Product(*rest)) if rest else None
+    other = product_of(rest) if rest else None
     if other is not None and _has(first, index) and _has(other, index) and not isinstance(first, Inverted):
         right = _inner_products(other, index, inner, algebra)
         if weight is not None:
@@ -334,7 +334,7 @@ def _inner_products(e: Basic, index: Symbol, env: Environment, algebra: Algebra)
         if isinstance(token, Token) and token.index == index and not any(_has(a, index) for a in rest):
             positions = env[index]
             rows = algebra.block(evaluate(token.sequence, env, algebra), positions.start, positions.stop)
-            column = evaluate(rest[0] if len(rest) == 1 else Product(*rest), env, algebra)
+            column = evaluate(product_of(rest), env, algebra)
             return algebra.token(algebra.matmul(rows, column), range(len(positions)))
     return evaluate(e, env, algebra)
 

@@ -65,6 +65,11 @@ class Counterexample:
         }
 
 
+def written(matrix: Any) -> list[list[str]]:
+    """A matrix of exact numbers as its rows of text, the way records keep it."""
+    return [[str(entry) for entry in row] for row in matrix]
+
+
 def combined(evidence: list[Evidence]) -> Verdict:
     """The verdict of an identity from its rungs.
 

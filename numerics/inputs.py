@@ -22,7 +22,7 @@ from sympy.core.relational import Ge, Gt, Le, Lt, Ne, Relational
 from derivations.language.assumptions import Assumption
 from derivations.language.errors import NoMeaning, UndefinedValue
 from derivations.language.expressions import Inverted, ScalarOf, Statement, TraceOf
-from derivations.language.forms import Form, sequence_of
+from derivations.language.forms import sequence_of
 from derivations.language.statements import Identity
 from derivations.language.structure import structure
 from derivations.language.symbols import GateToken, Named, State, Token, d_k, d_v, n, t
@@ -345,8 +345,4 @@ def _length(condition: Basic, env: Mapping[Any, Any]) -> int:
 def sides_are_one_object(identity: Identity) -> bool:
     """Whether the two sides are literally the same statement, so that comparing them shows nothing."""
     left, right = identity.left, identity.right
-    return left is right or _same(left, right)
-
-
-def _same(left: Form, right: Form) -> bool:
-    return type(left) is type(right) and left == right
+    return left is right or (type(left) is type(right) and left == right)

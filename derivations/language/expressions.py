@@ -11,6 +11,7 @@ different symbolic dimensions pass; these don't.
 from __future__ import annotations
 
 from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 from sympy import Basic, Expr, Float, Identity, MatrixExpr, Mul, S, Symbol, ZeroMatrix, sympify
@@ -161,6 +162,11 @@ class Product(Statement, MatMul):
     @property
     def shape(self) -> Shape:
         return self.args[0].shape[0], self.args[-1].shape[1]
+
+
+def product_of(factors: Sequence[Statement]) -> Statement:
+    """The product of one factor or more: a lone factor is itself."""
+    return factors[0] if len(factors) == 1 else Product(*factors)
 
 
 class Scaled(Statement, MatMul):

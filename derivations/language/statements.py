@@ -17,7 +17,7 @@ from sympy import Basic
 from derivations.language.assumptions import Assumption
 from derivations.language.errors import StatementError
 from derivations.language.expressions import Statement, same_shape
-from derivations.language.forms import Form
+from derivations.language.forms import Chunkwise, Form, recurrence_or_none
 from derivations.language.symbols import State
 
 LANGUAGE = Path(__file__).parent
@@ -112,6 +112,11 @@ class Identity:
         if self.carries:
             found |= set(self.right.states)
         return sorted(found, key=str)
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether a side goes block by block, so that the size of a block matters."""
+        return any(isinstance(recurrence_or_none(side), Chunkwise) for side in (self.left, self.right))
 
     def with_sides(self, left: Form, right: Form) -> Identity:
         """The same claim about other forms (a falsified side, say)."""

@@ -18,10 +18,9 @@ from derivations.language.assumptions import Assumption
 from derivations.language.errors import NoMeaning, UndefinedValue
 from derivations.language.forms import SumOfSquares
 from derivations.language.statements import Identity
-from derivations.language.symbols import Named
 from numerics.algebras.objects import matrix_of
 from numerics.algebras.rationals import Rationals
-from numerics.evidence import Evidence
+from numerics.evidence import Evidence, written
 from numerics.inputs import CannotDraw, Sizes, fulfilled, plan, rational_inputs, shape_of
 from numerics.proofs.compare import sides
 
@@ -53,7 +52,7 @@ def witness(identity: Identity, assumption: Assumption) -> Witness | None:
             if others and violates:
                 found = _failure(bare, env)
                 if found is not None:
-                    return Witness(found[0], _written(identity, env), found[1])
+                    return Witness(found[0], {str(x): written(env[x]) for x in identity.inputs() if x in env}, found[1])
     return None
 
 
@@ -80,7 +79,7 @@ def _violating(bare: Identity, assumption: Assumption, sizes: Sizes) -> Iterator
     for _ in range(RANDOM_TRIES):
         try:
             yield rational_inputs(bare, sizes, rng)
-        except (CannotDraw, UndefinedValue):
+        except CannotDraw:
             return
 
 
@@ -102,14 +101,6 @@ def _failure(bare: Identity, env: dict[Any, Any]) -> tuple[str, str] | None:
 def _is_square_sum(identity: Identity) -> bool:
     """Whether the right side claims to be positive."""
     return isinstance(identity.right, SumOfSquares)
-
-
-def _written(identity: Identity, env: dict[Any, Any]) -> dict[str, list[list[str]]]:
-    return {
-        str(x): [[str(e) for e in row] for row in env[x]]
-        for x in identity.inputs()
-        if x in env and isinstance(x, Named)
-    }
 
 
 def check(identity: Identity) -> Evidence:

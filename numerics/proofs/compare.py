@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sympy import Basic
 
 from derivations.language.errors import StatementError
-from derivations.language.expressions import Inverted, Product, Statement
+from derivations.language.expressions import Inverted, Product, Statement, product_of
 from derivations.language.forms import Form, Recurrence
 from derivations.language.statements import Identity
 from derivations.language.symbols import Parameter, State
@@ -116,5 +116,4 @@ def _probed(state: State, value: Statement, column: Parameter) -> tuple[Statemen
     *rest, last = value.args if isinstance(value, Product) else (value,)
     if not isinstance(last, Inverted):
         return state @ column, value @ column
-    head = rest[0] if len(rest) == 1 else Product(*rest) if rest else None
-    return state @ (last.args[0] @ column), column if head is None else head @ column
+    return state @ (last.args[0] @ column), product_of([*rest, column])

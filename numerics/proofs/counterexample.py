@@ -16,14 +16,13 @@ import numpy as np
 from sympy import Add, Basic, Expr, Integer, Mul, Pow, Symbol
 
 from derivations.language.errors import NoMeaning, UndefinedValue
-from derivations.language.forms import Chunkwise, recurrence_or_none
 from derivations.language.statements import Identity
 from derivations.language.symbols import Gate
 from numerics.algebras.contract import Value
 from numerics.algebras.polynomials import RationalFunction
 from numerics.algebras.rationals import Rationals
-from numerics.evaluate import RootOf
-from numerics.evidence import Counterexample
+from numerics.evaluate import CHUNK, RootOf
+from numerics.evidence import Counterexample, written
 from numerics.inputs import CannotDraw, Plan, Sizes, add_values, fulfilled, plan, rational_inputs, shape_of
 from numerics.proofs.compare import sides
 from numerics.proofs.exact import Gap, gap_at
@@ -46,8 +45,7 @@ def sizes_in_order(chunked: bool) -> Iterator[Sizes]:
 
 def smallest(identity: Identity) -> Counterexample | None:
     """The smallest counterexample, or None where no size up to n = 5, d = 3 has one."""
-    chunked = any(isinstance(recurrence_or_none(side), Chunkwise) for side in (identity.left, identity.right))
-    for sizes in sizes_in_order(chunked):
+    for sizes in sizes_in_order(identity.is_chunked):
         try:
             gap = gap_at(identity, sizes)
         except (UndefinedValue, NoMeaning, CannotDraw):
@@ -118,15 +116,11 @@ def _evaluated(identity: Identity, gap: Gap, env: Mapping[Any, Any]) -> Countere
     pairs = enumerate(sides(identity, env, Rationals()))
     number, (name, left, right) = next((number, p) for number, p in pairs if (p.left != p.right).any())
     row, column = (int(x) for x in np.argwhere(left != right)[0])
-    inputs = {str(x): _written(env[x]) for x in identity.inputs()}
-    dimensions = {str(k): v for k, v in gap.sizes.environment(identity).items() if _is_used(identity, k)}
+    inputs = {str(x): written(env[x]) for x in identity.inputs()}
+    used = {k: v for k, v in gap.sizes.environment(identity).items() if k != CHUNK or identity.is_chunked}
+    dimensions = {str(k): v for k, v in used.items()}
     factorised = factorised_gap(_gap_of(identity, gap, number, (row, column)))
-    return Counterexample(dimensions, inputs, name, _written(left), _written(right), factorised, (row + 1, column + 1))
-
-
-def _is_used(identity: Identity, dimension: Basic) -> bool:
-    chunked = any(isinstance(recurrence_or_none(side), Chunkwise) for side in (identity.left, identity.right))
-    return str(dimension) != "C" or chunked
+    return Counterexample(dimensions, inputs, name, written(left), written(right), factorised, (row + 1, column + 1))
 
 
 def _gap_of(identity: Identity, gap: Gap, number: int, entry: tuple[int, int]) -> Gap:
@@ -134,10 +128,6 @@ def _gap_of(identity: Identity, gap: Gap, number: int, entry: tuple[int, int]) -
     pairs = sides(identity, gap.inputs.env, gap.inputs.algebra)
     compared, left, right = next(islice(pairs, number, None))
     return replace(gap, compared=compared, entry=entry, value=gap.inputs.algebra.difference(left, right)[entry])
-
-
-def _written(matrix: Value) -> list[list[str]]:
-    return [[str(entry) for entry in row] for row in matrix]
 
 
 def factorised_gap(gap: Gap) -> str:
@@ -160,14 +150,14 @@ def _factorised(polynomial: Any, gap: Gap) -> str:
     if number < 0:
         number, parts = _with_sign_moved(number, parts)
     rooted = {x: Symbol(f"sqrt_{x}") for x in roots}
-    written = [
+    powers = [
         f"{_bracketed(base.xreplace(rooted))}{'' if power == 1 else f'**{power}'}" for base, power in _sums_first(parts)
     ]
-    if number == -1 and written:
-        return "-" + "*".join(written)
-    if number != 1 or not written:
-        written.insert(0, str(number))
-    return "*".join(written)
+    if number == -1 and powers:
+        return "-" + "*".join(powers)
+    if number != 1 or not powers:
+        powers.insert(0, str(number))
+    return "*".join(powers)
 
 
 def _as_sympy(polynomial: Any, symbols: list[Symbol]) -> Expr:

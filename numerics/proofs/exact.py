@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from derivations.language.errors import NoMeaning, UndefinedValue
-from derivations.language.forms import Chunkwise, Form, recurrence_or_none
+from derivations.language.forms import Form, recurrence_or_none
 from derivations.language.statements import Identity
 from numerics.algebras.polynomials import RationalFunction
 from numerics.evidence import Evidence
@@ -38,14 +38,9 @@ class Gap:
 
 def schedule(identity: Identity) -> tuple[Sizes, ...]:
     """The sizes at which an identity is tried, smallest first."""
-    chunked = any(_is_chunked(side) for side in (identity.left, identity.right))
     if any(_divides_its_state(side) for side in (identity.left, identity.right)):
         return (*SMALL, *DIVIDED_STATES)
-    return (*SMALL, *(CARRIED if chunked else ()), ON_SPHERES if plan(identity).spheres else LARGEST)
-
-
-def _is_chunked(form: Form) -> bool:
-    return isinstance(recurrence_or_none(form), Chunkwise)
+    return (*SMALL, *(CARRIED if identity.is_chunked else ()), ON_SPHERES if plan(identity).spheres else LARGEST)
 
 
 def _divides_its_state(form: Form) -> bool:

@@ -82,10 +82,10 @@ def gap_degree(identity: Identity, sizes: Sizes) -> int:
 
 
 def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Degrees) -> int:
-    """For matched states, which are compared after each token: up to the first step at which the sides differ, the
-    left states *are* the right ones read through the matching, so that their degree is the lower of the two. A false
-    identity is found at
-    that step.
+    """For matched states, which are compared after each token.
+
+    Up to the first step at which the sides differ, the left states *are* the right ones read through the matching, so
+    that their degree is the lower of the two. A false identity is found at that step.
     """
     assert identity.matching is not None
     left, right = recurrences(identity)

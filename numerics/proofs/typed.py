@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from sympy import Basic, Dummy, Expr
 
-from derivations.language.errors import StatementError, UndefinedValue
+from derivations.language.errors import StatementError
 from derivations.language.forms import SumOfSquares
 from derivations.language.statements import Identity
 from derivations.language.symbols import GateToken
@@ -81,6 +81,4 @@ def admitted_inputs(identity: Identity, seed: int = 0) -> dict[object, object]:
             return rational_inputs(identity, sizes, np.random.default_rng(seed))
         except CannotDraw as found:
             error = found
-        except UndefinedValue:
-            continue
     raise error
