@@ -109,6 +109,20 @@ def _broadcast(a: Degree, b: Degree) -> tuple[int, int]:
     return max(a.rows, b.rows), max(a.columns, b.columns)
 
 
+def _added(a: Degree, b: Degree) -> Degree:
+    """A sum over the common denominator."""
+    common = _least_common(a.denominator, b.denominator)
+    numerators = (x.numerator + common.degree - x.denominator.degree for x in (a, b))
+    return Degree(max(numerators), common, *_broadcast(a, b), slope=max(a.slope, b.slope), terms=max(a.terms, b.terms))
+
+
+def _times(a: Degree, b: Degree) -> Degree:
+    """An entrywise product."""
+    denominator = _multiplied(a.denominator, b.denominator)
+    numerator, slope, terms = a.numerator + b.numerator, a.slope + b.slope, max(a.terms, b.terms)
+    return Degree(numerator, denominator, *_broadcast(a, b), slope=slope, terms=terms)
+
+
 def _joined(rows: Sequence[Degree]) -> tuple[int, Denominator]:
     """Numerator and denominator of rows that are written over one denominator."""
     first = rows[0].denominator
@@ -158,22 +172,20 @@ class Degrees(Algebra):
         return Degree(0, NO_DENOMINATOR, size, size)
 
     def _row_by_row(self, a: Degree, b: Degree, combine: Callable[[Degree, Degree], Degree]) -> Degree:
-        rows, columns, terms = max(a.rows, b.rows), max(a.columns, b.columns), max(a.terms, b.terms)
-        if rows == 1 or not (a.by_row or b.by_row):
-            return replace(combine(a, b), rows=rows, columns=columns, by_row=(), terms=terms)
-        a, b = a.flat(), b.flat()
-        parts = [x.by_row if len(x.by_row) == rows else (replace(x, rows=1, by_row=()),) * rows for x in (a, b)]
-        return replace(self._from_rows([combine(x, y) for x, y in zip(*parts, strict=True)], columns), terms=terms)
+        together = combine(a, b)
+        if together.rows == 1 or not (a.by_row or b.by_row):
+            return together
+        rows = [
+            x.by_row if len(x.by_row) == together.rows else (replace(x, rows=1, by_row=(), slope=0),) * together.rows
+            for x in (a, b)
+        ]
+        joined = self._from_rows([combine(x, y) for x, y in zip(*rows, strict=True)], together.columns)
+        return replace(joined, slope=together.slope, terms=together.terms)
 
     def add(self, a: Degree, b: Degree) -> Degree:
         if a.is_plain and b.is_plain:
             return Degree(max(a.numerator, b.numerator), NO_DENOMINATOR, *_broadcast(a, b), slope=max(a.slope, b.slope))
-        slope = max(a.slope, b.slope)
-        a, b = replace(a, slope=0), replace(b, slope=0)
-        total = self._row_by_row(
-            a, b, lambda x, y: replace(x, numerator=x.gap(y), denominator=_least_common(x.denominator, y.denominator))
-        )
-        return replace(total, slope=slope)
+        return self._row_by_row(a, b, _added)
 
     def negate(self, a: Degree) -> Degree:
         return a
@@ -181,23 +193,16 @@ class Degrees(Algebra):
     def multiply(self, a: Degree, b: Degree) -> Degree:
         if a.is_plain and b.is_plain:
             return Degree(a.numerator + b.numerator, NO_DENOMINATOR, *_broadcast(a, b), slope=a.slope + b.slope)
-        slope = a.slope + b.slope
-        a, b = replace(a, slope=0), replace(b, slope=0)
-        product = self._row_by_row(
-            a,
-            b,
-            lambda x, y: replace(
-                x, numerator=x.numerator + y.numerator, denominator=_multiplied(x.denominator, y.denominator)
-            ),
-        )
-        return replace(product, slope=slope)
+        return self._row_by_row(a, b, _times)
 
     def matmul(self, a: Degree, b: Degree) -> Degree:
         a, b = a.flat(), b.flat()
         if a.is_plain and b.is_plain:
             return Degree(a.numerator + b.numerator, NO_DENOMINATOR, a.rows, b.columns)
-        product = self.multiply(replace(a, columns=b.columns), replace(b, rows=a.rows, by_row=()))
-        return replace(product, rows=a.rows, columns=b.columns)
+        whole = Degree(b.numerator, b.denominator, a.rows, b.columns, terms=b.terms)
+        if not a.by_row:
+            return _times(Degree(a.numerator, a.denominator, a.rows, b.columns, terms=a.terms), whole)
+        return replace(self.multiply(replace(a, columns=b.columns), whole), columns=b.columns)
 
     def transpose(self, a: Degree) -> Degree:
         a = a.flat()
