@@ -24,7 +24,9 @@ from types import ModuleType
 from typing import Any
 
 import derivations
-from derivations.language.statements import Derivation, Identity
+from derivations.language.claims import Claim, Document
+from derivations.language.facts import Fact
+from derivations.language.statements import Derivation, Identity, Reduction
 
 VARIABLE = "ATTNPROOF_DERIVATIONS"
 """The environment variable with more folders of derivations, separated as in PATH."""
@@ -56,29 +58,49 @@ class BrokenModule:
 
 @dataclass(frozen=True)
 class Entry:
-    """One identity, with the derivation that it belongs to."""
+    """One identity or fact, with the derivation that it belongs to."""
 
     derivation: Derivation
-    identity: Identity
+    statement: Identity | Fact
 
     @property
     def id(self) -> str:
-        return f"{self.derivation.name}.{self.identity.name}"
+        return f"{self.derivation.name}.{self.statement.name}"
+
+    @property
+    def identity(self) -> Identity:
+        """The statement, where it is an identity.
+
+        Raises:
+            TypeError: it is a fact.
+        """
+        if not isinstance(self.statement, Identity):
+            raise TypeError(f"{self.id} is a fact, not an identity")
+        return self.statement
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Every derivation by name, in the order in which they were found, and the modules that are broken."""
+    """Every derivation and document by name, in the order in which they were found, and the modules that are broken."""
 
     derivations: Mapping[str, Derivation]
     broken: tuple[BrokenModule, ...] = ()
+    documents: Mapping[str, Document] = field(default_factory=dict)
 
     def entries(self) -> list[Entry]:
-        """Every identity, in order."""
-        return [Entry(owner, identity) for owner in self.derivations.values() for identity in owner.identities]
+        """Every identity and fact, in order."""
+        return [Entry(owner, statement) for owner in self.derivations.values() for statement in owner.statements]
+
+    def claims(self) -> list[Claim]:
+        """Every claim of every document, in order."""
+        return [claim for document in self.documents.values() for claim in document.claims]
+
+    def reductions(self) -> list[tuple[Entry, Reduction]]:
+        """The identities that make one system a special case of another."""
+        return [(entry, entry.statement) for entry in self.entries() if isinstance(entry.statement, Reduction)]
 
     def select(self, names: Iterable[str] = ()) -> list[Entry]:
-        """The identities that the names select, once each and in the catalogue's order; all of them without names.
+        """The identities and facts that the names select, once each and in the catalogue's order; all of them without names.
 
         Args:
             names: derivations ("deltanet"), identities ("gated_deltanet.gamma_rewrite"), or patterns of either with
@@ -99,7 +121,7 @@ class Catalogue:
         if name in self.derivations:
             return f"{name} has no identities"
         owner = self.derivations.get(name.split(".")[0])
-        known = list(self.derivations) if owner is None else [f"{owner.name}.{x.name}" for x in owner.identities]
+        known = list(self.derivations) if owner is None else [f"{owner.name}.{x.name}" for x in owner.statements]
         close = get_close_matches(name, [*self.derivations, *(e.id for e in self.entries())])
         suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
         broken = f" Modules that can't be loaded: {'; '.join(map(str, self.broken))}" if self.broken else ""
@@ -131,8 +153,8 @@ _LOADING: list[bool] = []
 
 def _loaded(folders: Iterable[str | Path]) -> Catalogue:
     found = _Found()
-    for file in _own_modules():
-        found.load(file, partial(import_module, f"derivations.{Path(file).stem}"))
+    for name, file in _own_modules():
+        found.load(file, partial(import_module, name))
     for folder in all_folders(folders):
         with _importable(folder):
             for path in sorted(folder.glob("*.py")):
@@ -140,7 +162,7 @@ def _loaded(folders: Iterable[str | Path]) -> Catalogue:
                     found.load(str(path), partial(_module_at, path))
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         found.load(_file_of(point), partial(_registered, point))
-    return Catalogue(found.derivations, tuple(found.broken))
+    return Catalogue(found.derivations, tuple(found.broken), found.documents)
 
 
 def all_folders(folders: Iterable[str | Path] = ()) -> list[Path]:
@@ -165,6 +187,7 @@ class _Found:
     """What the modules that were loaded so far have given."""
 
     derivations: dict[str, Derivation] = field(default_factory=dict)
+    documents: dict[str, Document] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     broken: list[BrokenModule] = field(default_factory=list)
 
@@ -176,17 +199,20 @@ class _Found:
             self.broken.append(broken_by(error, file))
             return
         values = vars(loaded).values() if isinstance(loaded, ModuleType) else [loaded]
-        for derivation in values:
-            if isinstance(derivation, Derivation):
-                self._add(derivation, file)
+        for value in values:
+            if isinstance(value, Derivation):
+                self._add(value, self.derivations, file)
+            elif isinstance(value, Document):
+                self._add(value, self.documents, file)
 
-    def _add(self, derivation: Derivation, file: str) -> None:
-        name, place = derivation.name, derivation.place
-        known = self.derivations.setdefault(name, derivation)
-        first_module = self.modules.setdefault(name, file)
-        if known is derivation or (known.place == place and first_module != file):
+    def _add(self, found: Any, known: dict[str, Any], file: str) -> None:
+        name, place = found.name, found.place
+        first = known.setdefault(name, found)
+        kind = type(found).__name__.lower()
+        first_module = self.modules.setdefault(f"{kind} {name}", file)
+        if first is found or (first.place == place and first_module != file):
             return  # the same statement again, where one module of a folder imports another
-        error = f"a second derivation is named {name!r}; the first is at {known.place}. Rename one of them"
+        error = f"a second {kind} is named {name!r}; the first is at {first.place}. Rename one of them"
         self.broken.append(BrokenModule(place.file, place.line, error))
 
 
@@ -199,10 +225,14 @@ def broken_by(error: BaseException, file: str) -> BrokenModule:
     return BrokenModule(file, lines[-1] if lines else 1, what)
 
 
-def _own_modules() -> list[str]:
-    folder = Path(derivations.__path__[0])
-    names = sorted(m.name for m in iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_"))
-    return [str(folder / f"{name}.py") for name in names]
+def _own_modules() -> list[tuple[str, str]]:
+    """The modules of derivations, then those of the ledger, which name what decides their claims."""
+    root = Path(derivations.__path__[0])
+    found = []
+    for package, folder in (("derivations", root), ("derivations.ledger", root / "ledger")):
+        names = sorted(m.name for m in iter_modules([str(folder)]) if not m.ispkg and not m.name.startswith("_"))
+        found += [(f"{package}.{name}", str(folder / f"{name}.py")) for name in names]
+    return found
 
 
 @contextmanager

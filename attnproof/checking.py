@@ -45,14 +45,14 @@ class Unfinished(Report):
 
 def unfinished(entry: Entry, message: str) -> Unfinished:
     """The report of a check that broke off."""
-    return Unfinished(entry.id, entry.identity.expected, (), message=f"{entry.identity.place}: {message}")
+    return Unfinished(entry.id, entry.statement.expected, (), message=f"{entry.statement.place}: {message}")
 
 
 def check(entry: Entry, settings: Settings) -> Report:
     """Climbs the rungs with one identity; an exception that no rung expects gives an `Unfinished`."""
     floats = float_systems() if "floats" in settings.rungs else ()
     try:
-        return climb(entry.derivation, entry.identity, settings.rungs, Options(settings.seed, floats))
+        return climb(entry.derivation, entry.statement, settings.rungs, Options(settings.seed, floats))
     except Exception as error:
         raised = extract_tb(error.__traceback__)[-1]
         return unfinished(

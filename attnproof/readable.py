@@ -9,6 +9,7 @@ from typing import Any
 
 from attnproof.catalogue import BrokenModule
 from attnproof.checking import Unfinished
+from derivations.language.facts import Fact
 from derivations.language.statements import Identity
 from numerics.evidence import Counterexample, Evidence
 from numerics.inputs import label
@@ -103,6 +104,8 @@ def _reach(evidence: Evidence) -> str:
     mutants refuted.
     """
     match evidence.rung, evidence.details:
+        case "exact", {"method": str(method)}:
+            return method
         case "exact", _ if evidence.sizes:
             return f"n <= {max(size['n'] for size in evidence.sizes)}"
         case "field", {"error_bound_log2": bits}:
@@ -116,7 +119,7 @@ def _reach(evidence: Evidence) -> str:
     return ""
 
 
-def why(identity: Identity, report: Report) -> list[str]:
+def why(statement: Identity | Fact, report: Report) -> list[str]:
     """Why a verdict isn't the expected one: what each rung says, and the counterexample. No lines where it is."""
     if report.ok:
         return []
@@ -125,9 +128,9 @@ def why(identity: Identity, report: Report) -> list[str]:
         said.append(report.message)
     if report.verdict == report.expected:
         said.append("no counterexample was found at small sizes, so that the refutation can't be checked by hand")
-    if report.counterexample is not None:
-        said += counterexample_lines(identity, report.counterexample)
-    head = f"{report.id}: {report.verdict}, expected: {report.expected} ({identity.place})"
+    if report.counterexample is not None and isinstance(statement, Identity):
+        said += counterexample_lines(statement, report.counterexample)
+    head = f"{report.id}: {report.verdict}, expected: {report.expected} ({statement.place})"
     return [head, *(f"  {line}" for line in said)]
 
 

@@ -8,6 +8,7 @@ from attnproof.catalogue import Entry
 from attnproof.checking import Unfinished
 from attnproof.readable import cell, counterexample_lines
 from derivations.language.assumptions import Assumption
+from derivations.language.facts import Fact
 from derivations.language.forms import Form, latex_lines, text_lines
 from derivations.language.printing import LATEX
 from derivations.language.statements import Derivation
@@ -23,7 +24,7 @@ def derivation_lines(derivation: Derivation, reports: Mapping[str, Report], late
         reports: the evidence by the identities' ids; an identity without a report is shown without evidence.
         latex: whether forms are also written in LaTeX.
     """
-    entries = [Entry(derivation, identity) for identity in derivation.identities]
+    entries = [Entry(derivation, statement) for statement in derivation.statements]
     lines = [f"{derivation.title} ({derivation.name})", derivation.summary, str(derivation.place), "", "forms"]
     for name, form in derivation.forms.items():
         lines += _indented([name, *_indented(_form_lines(form, latex))])
@@ -47,7 +48,9 @@ def identity_lines(entry: Entry, report: Report | None, latex: bool = True, name
         latex: whether the sides are also written in LaTeX.
         named: whether a side that is one of the derivation's forms is given by its name.
     """
-    identity = entry.identity
+    if isinstance(entry.statement, Fact):
+        return _fact_lines(entry, entry.statement, report)
+    identity = entry.statement
     lines = [entry.id, *_indented([identity.says] if identity.says else [])]
     body = [f"expected: {identity.expected}"]
     for name, side in (("left", identity.left), ("right", identity.right)):
@@ -56,9 +59,18 @@ def identity_lines(entry: Entry, report: Report | None, latex: bool = True, name
     if identity.assumptions:
         body += ["assumptions:", *_indented(_assumption_line(a, latex) for a in identity.assumptions)]
     body += [f"printed in: {identity.source}"] if identity.source else []
-    body += [f"decides: {', '.join(identity.claims)}"] if identity.claims else []
     body.append(f"stated in: {identity.place}")
     return [*lines, *_indented([*body, *(_evidence_lines(entry, report) if report else [])])]
+
+
+def _fact_lines(entry: Entry, fact: Fact, report: Report | None) -> list[str]:
+    """A fact: what it says, how it is decided, and what that showed."""
+    body = [f"expected: {fact.expected}", f"decided by: {fact.check.method}"]
+    body += [f"printed in: {fact.source}"] if fact.source else []
+    body.append(f"stated in: {fact.place}")
+    for evidence in report.evidence if report else ():
+        body += [f"verdict: {report.verdict}", f"shown: {evidence.details.get('shown', evidence.message)}"]
+    return [entry.id, *_indented([fact.says] if fact.says else []), *_indented(body)]
 
 
 def _evidence_lines(entry: Entry, report: Report) -> list[str]:

@@ -37,7 +37,7 @@ class Verification:
     def why(self, report: Report) -> str:
         """Why one of the reports isn't ok, with its counterexample: several lines, none where it is."""
         entry = next(entry for entry in self.entries if entry.id == report.id)
-        return "\n".join(why(entry.identity, report))
+        return "\n".join(why(entry.statement, report))
 
     def __str__(self) -> str:
         reasons = [self.why(report) for report in self.reports if not report.ok]

@@ -18,6 +18,7 @@ from attnproof.catalogue import Entry, load_catalogue
 from attnproof.checking import Settings, check, unfinished
 from attnproof.threads import one_thread_each
 from derivations.language.expressions import Inverted
+from derivations.language.facts import Fact
 from derivations.language.forms import Form
 from numerics.proofs.ladder import Report
 
@@ -138,7 +139,9 @@ def _next(waiting: deque[Entry], worker: Worker | None, busy: Sequence[Worker]) 
 
 def _cost(entry: Entry) -> tuple[bool, int]:
     """What takes longest starts first: identities that hold are checked at large sizes, and inverses cost most."""
-    identity = entry.identity
+    identity = entry.statement
+    if isinstance(identity, Fact):
+        return False, 0
     return identity.expected == "holds", _inverses(identity.left) + _inverses(identity.right)
 
 

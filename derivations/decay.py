@@ -125,7 +125,6 @@ decay = Derivation(
             component_sum,
             says="What token j wrote reaches token t times the gates after j, up to t's own.",
             source="document 000, the definition of Gamma",
-            claims=("S0-59",),
         ),
         Identity(
             "recurrent_is_matrix",
@@ -133,7 +132,6 @@ decay = Derivation(
             matrix,
             says="The recurrence is the matrix product masked by Gamma: state space duality.",
             source="document 000, Mamba2 and the table's third row",
-            claims=("S0-18", "S0-24", "S0-27", "S0-55"),
         ),
         Identity(
             "recurrent_is_chunkwise",
@@ -153,7 +151,6 @@ decay = Derivation(
             associative_scan,
             says="The recurrence is a prefix sum of pairs, which can be bracketed by halves.",
             source="document 001, on prefix sums",
-            claims=("S1-18", "S3-77"),
         ),
         Identity(
             "decay_in_queries_and_keys",
@@ -208,7 +205,6 @@ decay = Derivation(
             retention_matrix,
             says="RetNet's recurrent and parallel forms are equal, for every gamma.",
             source="document 000, the first formula with gamma; RetNet, eqs. 5 and 6",
-            claims=("S0-16",),
         ),
         Identity(
             "retention_is_chunkwise",
@@ -240,7 +236,6 @@ decay = Derivation(
             expected="refuted",
             says="The factor of each step is gamma: gamma^t is what accumulates.",
             source="document 003, question 2",
-            claims=("S3-62",),
         ),
     ],
     sources=[

@@ -112,7 +112,6 @@ deltanet = Derivation(
             chunkwise,
             says="Token by token and block by block, in WY form, carry the same state.",
             source="document 000, on linear complexity",
-            claims=("S0-51",),
         ),
         Identity(
             "recurrent_is_correction_sum",
@@ -126,7 +125,6 @@ deltanet = Derivation(
             masked_product_of_U,
             says="With the corrections as values, DeltaNet is linear attention's matrix form.",
             source="document 000, 'V is replaced by U'",
-            claims=("S0-42", "S0-43"),
         ),
         Identity(
             "unit_removed_then_written",
@@ -134,7 +132,6 @@ deltanet = Derivation(
             unit_removed,
             says="eta = 1, multiplied out: the old prediction is removed, then the new value is written.",
             source="document 000, the expansion for eta = 1, first and second line",
-            claims=("S0-39",),
         ),
         Identity(
             "unit_transition",
@@ -142,7 +139,6 @@ deltanet = Derivation(
             unit_transition,
             says="eta = 1 as a transition: S (I - k k^T) + v k^T.",
             source="document 000, the expansion for eta = 1, second and third line",
-            claims=("S0-39",),
         ),
         Identity(
             "table_row",
@@ -150,7 +146,6 @@ deltanet = Derivation(
             unit_matrix,
             says="The table's row for DeltaNet is the recurrence with eta = 1.",
             source="document 000, the table's fourth row",
-            claims=("S0-56",),
         ),
         Identity(
             "correction_by_sum",
@@ -158,7 +153,6 @@ deltanet = Derivation(
             U_by_iteration,
             says="u_t = v_t - S_{t-1} k_t is v_t minus the sum of the earlier corrections, weighted by k_j^T k_t.",
             source="document 000, the iteration for u_t",
-            claims=("S0-44",),
         ),
         Identity(
             "linear_system",
@@ -166,7 +160,6 @@ deltanet = Derivation(
             U_right_side,
             says="The corrections fulfil U = V - ((K K^T) . M^-) U.",
             source="document 000, the matrix form of u_t",
-            claims=("S0-45",),
         ),
         Identity(
             "linear_system_solved",
@@ -174,7 +167,6 @@ deltanet = Derivation(
             U_solved,
             says="The system is unit triangular and has one solution, whatever K is.",
             source="document 000, the solution for U",
-            claims=("S0-46",),
         ),
         Identity(
             "gradient_of_the_loss",
@@ -182,7 +174,6 @@ deltanet = Derivation(
             slope_of_gradient,
             says="The gradient of |S k - v|^2 / 2 is (S k - v) k^T: its product with E is the derivative along E.",
             source="document 000, the quadratic loss",
-            claims=("S0-37", "S0-83"),
         ),
         Identity(
             "gradient_step",
@@ -190,7 +181,6 @@ deltanet = Derivation(
             recurrence,
             says="One step of gradient descent on |S k - v|^2 / 2 with step size eta is the delta rule.",
             source="document 000, one step of gradient descent",
-            claims=("S0-37", "S0-83"),
         ),
         Identity(
             "eta_absorbed",
@@ -199,7 +189,6 @@ deltanet = Derivation(
             assumptions=(eta_nonnegative,),
             says="k and v scaled by sqrt(eta) each take eta in.",
             source="document 000, 'eta can always be absorbed'",
-            claims=("S0-38",),
         ),
         Identity(
             "eta_absorbed_in_v_alone",
@@ -221,7 +210,6 @@ deltanet = Derivation(
             moved_to_v,
             says="The new prediction for k lies between the old one and v, at eta |k|^2 of the way.",
             source="document 000, 'first subtract, then add'",
-            claims=("S0-41",),
         ),
         Identity(
             "overwritten",
@@ -230,14 +218,12 @@ deltanet = Derivation(
             assumptions=(unit_norm,),
             says="With eta = 1 and |k| = 1 the state returns v for k, whatever it returned before.",
             source="document 000, 'active overwriting'",
-            claims=("S0-41", "S0-92"),
         ),
         Identity(
             "scan_operator",
             two_steps,
             combined,
             says="Two steps S -> S M + X are the step with M_1 M_2 and X_1 M_2 + X_2.",
-            claims=("S1-18",),
         ),
         Identity(
             "scan_operator_is_associative",
@@ -245,7 +231,6 @@ deltanet = Derivation(
             last_two_first,
             says="Three steps may be bracketed either way, so that a scan may be parallel.",
             source="document 001, on prefix sums",
-            claims=("S1-18",),
         ),
         Identity(
             "scan_operator_as_printed",

@@ -87,7 +87,6 @@ gated_deltanet = Derivation(
             gamma_inside,
             says="Gamma outside the inverse, or inside it in the place of both masks: the table's two forms are equal.",
             source="document 000, the table's last row",
-            claims=("S0-57",),
         ),
         Identity(
             "printed_recurrence",
@@ -96,7 +95,6 @@ gated_deltanet = Derivation(
             expected="refuted",
             says="The recurrence printed above the table isn't the table's row: it predicts before it decays.",
             source="document 000, above the table",
-            claims=("S0-58",),
         ),
         Identity(
             "printed_recurrence_is_shifted_matrix",
@@ -110,7 +108,6 @@ gated_deltanet = Derivation(
             recurrence.substitute({beta[t]: eta[t] / gamma[t], v: gamma[t] * v}),
             assumptions=(gamma_positive,),
             says="The printed recurrence is eq. 10 with beta = eta / gamma and v scaled by gamma.",
-            claims=("S0-52",),
         ),
         Identity(
             "gated_deltanet_as_printed",

@@ -33,14 +33,12 @@ linear_attention = Derivation(
             recurrence,
             component_sum,
             says="Reading the running sum of v k^T with q gives the sum over all earlier tokens.",
-            claims=("S0-09", "S0-10", "S0-14", "S3-34", "S3-40"),
         ),
         Identity(
             "recurrent_is_matrix",
             recurrence,
             matrix,
             says="The recurrence is the masked matrix product.",
-            claims=("S0-06", "S0-08", "S0-54", "S1-02", "S1-06", "S3-65"),
         ),
         Identity(
             "recurrent_is_chunkwise",
@@ -53,14 +51,12 @@ linear_attention = Derivation(
             noncausal_state,
             noncausal_matrix,
             says="Without a mask, Q (K^T V) and (Q K^T) V are the same: the n x n matrix need not be formed.",
-            claims=("S0-08", "S3-04", "S3-17", "S3-24", "S3-25"),
         ),
         Identity(
             "noncausal_is_component_sum",
             noncausal_state,
             noncausal_sum,
             says="The state of all tokens read by each query.",
-            claims=("S3-32", "S3-39", "S3-47", "S3-48"),
         ),
         Identity(
             "causal_is_noncausal",
@@ -68,7 +64,6 @@ linear_attention = Derivation(
             noncausal_state,
             expected="refuted",
             says="The causal recurrence isn't the non-causal matrix form: its first token sees one value only.",
-            claims=("S3-66",),
         ),
     ],
     sources=[Source("Transformers are RNNs", "Katharopoulos et al. 2020", "arXiv:2006.16236")],

@@ -63,7 +63,6 @@ path_attention = Derivation(
             matrix,
             says="The product in descending order is a masked product minus a correction with one triangular system.",
             source="document 000, PaTH",
-            claims=("S0-76",),
         ),
         Identity(
             "ascending_is_matrix",

@@ -17,12 +17,19 @@ from sympy import Add, Basic, Integer, Mul, Pow, Rational, Symbol
 
 from derivations.language.errors import NoMeaning, StatementError
 from derivations.language.expressions import (
+    Below,
+    Beside,
     Diagonal,
+    Exponential,
     Eye,
     Hadamard,
     Inverted,
+    Logarithm,
     Ones,
     Product,
+    Reciprocal,
+    RowProducts,
+    ScalarExponential,
     ScalarOf,
     Scaled,
     Sum,
@@ -41,8 +48,10 @@ from derivations.language.masks import (
     ShiftedDecay,
     StrictDecay,
     StrictMask,
+    Toeplitz,
     TokenSum,
     TotalProduct,
+    TotalProducts,
 )
 from derivations.language.structure import structure
 from derivations.language.symbols import GateToken, Named, Token
@@ -371,9 +380,64 @@ def _strict_decay(e: Any, env: Environment, algebra: Algebra) -> Value:
     )
 
 
-def _total_product(e: Any, env: Environment, algebra: Algebra) -> Value:
+def _total_products(e: Any, env: Environment, algebra: Algebra) -> Value:
     products = algebra.cumulative_product(evaluate(e.args[0], env, algebra))
     return algebra.token(products, products.shape[-2] - 1)
+
+
+def _exponential(e: Any, env: Environment, algebra: Algebra) -> Value:
+    """exp(X + log Y) = exp(X) . Y with log 0 = -oo, in number systems that have no logarithm; as written in floats."""
+    exponent = e.args[0]
+    if algebra.has_logarithm or not exponent.has(Logarithm):
+        return algebra.exponential(evaluate(exponent, env, algebra))
+    factors = [_exponential_of_term(term, env, algebra) for term in _terms(exponent)]
+    value = factors[0]
+    for factor in factors[1:]:
+        value = algebra.multiply(value, factor)
+    return value
+
+
+def _terms(e: Any) -> tuple[Any, ...]:
+    return e.args if isinstance(e, Sum) else (e,)
+
+
+def _exponential_of_term(term: Any, env: Environment, algebra: Algebra) -> Value:
+    scale, inner = term.args if isinstance(term, Scaled) else (1, term)
+    if not isinstance(inner, Logarithm):
+        return algebra.exponential(evaluate(term, env, algebra))
+    if not getattr(scale, "is_Integer", True):
+        raise NoMeaning(f"{algebra.name} has no power {scale} of an entry, as exp({term}) asks for")
+    return algebra.power(evaluate(inner.args[0], env, algebra), int(scale))
+
+
+def _below(e: Any, env: Environment, algebra: Algebra) -> Value:
+    return algebra.concatenate([evaluate(a, env, algebra) for a in e.args])
+
+
+def _beside(e: Any, env: Environment, algebra: Algebra) -> Value:
+    return _columns_together([evaluate(a, env, algebra) for a in e.args], algebra)
+
+
+def _columns_together(values: list[Value], algebra: Algebra) -> Value:
+    return algebra.transpose(algebra.concatenate([algebra.transpose(value) for value in values]))
+
+
+def _row_products(e: Any, env: Environment, algebra: Algebra) -> Value:
+    left, right = (evaluate(a, env, algebra) for a in e.args)
+    columns = algebra.transpose(left)
+    each = (algebra.transpose(algebra.block(columns, k, k + 1)) for k in range(left.shape[-1]))
+    return _columns_together([algebra.multiply(column, right) for column in each], algebra)
+
+
+def _toeplitz(e: Any, env: Environment, algebra: Algebra) -> Value:
+    """Column j is the kernel, moved down by j - 1."""
+    kernel = evaluate(e.args[0], env, algebra)
+    size = kernel.shape[-2]
+    zero = algebra.multiply(algebra.number(Rational(0)), algebra.block(kernel, 0, 1))
+    columns = [kernel]
+    for _ in range(1, size):
+        columns.append(algebra.concatenate([zero, algebra.block(columns[-1], 0, size - 1)]))
+    return algebra.transpose(algebra.stack(columns))
 
 
 def _missing(e: Any, env: Environment, algebra: Algebra) -> Value:
@@ -401,7 +465,16 @@ RULES: dict[type, Rule] = {
     Decay: _of_gates("decay"),
     CumulativeProduct: _of_gates("cumulative_product"),
     RemainingProduct: _of_gates("remaining_product"),
-    TotalProduct: _total_product,
+    TotalProduct: _total_products,
+    TotalProducts: _total_products,
+    Toeplitz: _toeplitz,
+    Exponential: _exponential,
+    ScalarExponential: lambda e, env, algebra: algebra.exponential(evaluate(e.args[0], env, algebra)),
+    Logarithm: lambda e, env, algebra: algebra.logarithm(evaluate(e.args[0], env, algebra)),
+    Reciprocal: lambda e, env, algebra: algebra.reciprocal(evaluate(e.args[0], env, algebra)),
+    Below: _below,
+    Beside: _beside,
+    RowProducts: _row_products,
     Token: _token,
     GateToken: _token,
     TokenSum: _token_sum,

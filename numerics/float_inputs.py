@@ -10,8 +10,9 @@ from sympy import Basic, Eq
 
 from derivations.language.expressions import Statement
 from derivations.language.statements import Identity
-from derivations.language.symbols import Gate, Named
+from derivations.language.symbols import ChannelGate, Gate, Named
 from derivations.language.symbols import Sequence as TokenSequence
+from derivations.language.symbols import t
 from numerics.algebras.floats import numpy_float64
 from numerics.evaluate import evaluate
 from numerics.inputs import DRAWS, CannotDraw, Plan, Sizes, add_values, base_point, fulfilled, plan, shape_of
@@ -33,12 +34,16 @@ def float_inputs(
     """
     how = plan(identity)
     dimensions = sizes.environment(identity)
-    given = {getattr(key, "sequence", key) for key in how.values}
+    given = {getattr(key, "sequence", key) for key in how.values} | how.sines
     for _ in range(DRAWS):
         env: dict[Any, Any] = dict(dimensions)
         for x in identity.inputs():
-            if x not in given:
-                env[x] = _draw(x, (batch, *shape_of(x, env)), how, rng, family)
+            shape = (batch, *shape_of(x, env))
+            if x in how.circles:
+                angle = rng.uniform(-np.pi, np.pi, shape)
+                env |= {x: np.cos(angle), how.circles[x]: np.sin(angle)}
+            elif x not in given:
+                env[x] = _draw(x, shape, how, rng, family)
         add_values(how, env, numpy_float64())
         if _fulfilled(identity, env):
             return env
@@ -49,7 +54,8 @@ def _fulfilled(identity: Identity, env: dict[Any, Any]) -> bool:
     """Whether the conditions that aren't built into the draw hold in every matrix of the batch."""
     algebra, equations = numpy_float64(), plan(identity).equations
     checked = [a for a in identity.assumptions if not isinstance(a.condition, Eq) or a in equations]
-    matrices = [evaluate(a.condition, env, algebra) for a in checked if isinstance(a.condition, Statement)]
+    inverted = [a.condition for a in checked if isinstance(a.condition, Statement) and not a.condition.has(t)]
+    matrices = [evaluate(matrix, env, algebra) for matrix in inverted]
     if any((np.linalg.matrix_rank(matrix) < matrix.shape[-1]).any() for matrix in matrices):
         return False  # rounding hides from elimination that a matrix is singular
     return all(fulfilled(a, env, algebra) for a in checked)
@@ -61,7 +67,7 @@ def _draw(x: Basic, shape: tuple[int, ...], how: Plan, rng: np.random.Generator,
         if shape[-1] == 1:
             base_point(how.spheres[x], 1)  # refuses where the sphere has no such point
         return value * np.sqrt(float(how.spheres[x]) / (value**2).sum(axis=-1, keepdims=True))
-    if isinstance(x, Gate) or not isinstance(x, Named) or x in how.signs:
+    if isinstance(x, Gate | ChannelGate) or not isinstance(x, Named) or x in how.signs:
         return _gates(shape, rng, family)
     value = rng.normal(size=shape) / np.sqrt(shape[-1])
     if family == "large norms":

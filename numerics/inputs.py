@@ -8,7 +8,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -30,7 +30,7 @@ from numerics.algebras.contract import Algebra, Value
 from numerics.algebras.degrees import Degrees
 from numerics.algebras.finite_field import FiniteField
 from numerics.algebras.objects import matrix_of
-from numerics.algebras.polynomials import Polynomials
+from numerics.algebras.polynomials import Monomial, Polynomials
 from numerics.algebras.rationals import Rationals
 from numerics.evaluate import CHUNK, RootOf, evaluate
 
@@ -75,9 +75,15 @@ class Plan:
 
     squares: frozenset[Basic]
     spheres: Mapping[Basic, Rational]
+    circles: Mapping[Basic, Basic]
     values: Mapping[Basic, Basic]
     signs: Mapping[Basic, str]
     equations: tuple[Assumption, ...]
+
+    @property
+    def sines(self) -> frozenset[Basic]:
+        """The inputs that are drawn together with their cosines."""
+        return frozenset(self.circles.values())
 
     def refuse_equations(self, algebra: Algebra) -> None:
         """NoMeaning where inputs can't be drawn by rejection: an equation that is ignored would refute what is true."""
@@ -89,6 +95,7 @@ def plan(identity: Identity) -> Plan:
     """Sorts the assumptions into those that are built into a draw and those that are checked afterwards."""
     rooted = _subjects_under_roots(identity)
     spheres: dict[Basic, Rational] = {}
+    circles: dict[Basic, Basic] = {}
     values: dict[Basic, Basic] = {}
     signs: dict[Basic, str] = {}
     equations: list[Assumption] = []
@@ -96,13 +103,16 @@ def plan(identity: Identity) -> Plan:
         norm, sign = assumption.norm_of, assumption.sign_of
         if norm is not None and norm[1].is_Rational:
             spheres[norm[0].sequence] = Rational(norm[1])
+        elif assumption.circle_of is not None:
+            cosine, sine = assumption.circle_of
+            circles[cosine] = sine
         elif sign is not None:
             signs[sequence_of(sign[0])] = sign[1]
         elif isinstance(assumption.condition, Eq) and isinstance(assumption.condition.lhs, GateToken | Symbol):
             values[assumption.condition.lhs] = assumption.condition.rhs
         elif isinstance(assumption.condition, Eq):
             equations.append(assumption)
-    return Plan(frozenset(rooted & signs.keys()), spheres, values, signs, tuple(equations))
+    return Plan(frozenset(rooted & signs.keys()), spheres, circles, values, signs, tuple(equations))
 
 
 def _subjects_under_roots(identity: Identity) -> set[Basic]:
@@ -146,13 +156,16 @@ class SymbolicInputs:
     entries: dict[str, tuple[Basic, int, int]]
 
 
-def symbolic_inputs(identity: Identity, sizes: Sizes) -> SymbolicInputs:
-    """Every entry of every input as a generator of its own; roots and spheres by squares and relations."""
+def symbolic_inputs(identity: Identity, sizes: Sizes, exponents: Sequence[Monomial] = ()) -> SymbolicInputs:
+    """Every entry of every input as a generator of its own; roots, spheres and circles by squares and relations.
+
+    `exponents` are the monomials that stand in exponents, see `Polynomials`.
+    """
     dimensions = sizes.environment(identity)
     how = plan(identity)
     drawn = [x for x in identity.inputs() if x not in {sequence_of(k) for k in how.values}]
-    # the first coordinates on spheres lead, so that w_1^2 is the leading term of w_1^2 + w_2^2 + ... - c
-    drawn.sort(key=lambda x: x not in how.spheres)
+    # the first coordinates on spheres lead, so that w_1^2 is the leading term of w_1^2 + w_2^2 + ... - c; so do cosines
+    drawn.sort(key=lambda x: x not in how.spheres and x not in how.circles)
     entries: dict[str, tuple[Basic, int, int]] = {}
     others = {str(x) for x in drawn}
     for x in drawn:
@@ -162,7 +175,7 @@ def symbolic_inputs(identity: Identity, sizes: Sizes) -> SymbolicInputs:
             if str(x).lower() in others - {str(x)}:  # a gate w beside a sequence W, whose tokens are w as well
                 name = str(x) + name[len(str(x)) :]
             entries[name] = (x, row, column)
-    algebra = Polynomials(tuple(entries))
+    algebra = Polynomials(tuple(entries), exponents)
     how.refuse_equations(algebra)
     env: dict[Any, Any] = dict(dimensions)
     names = {place: name for name, place in entries.items()}
@@ -176,6 +189,9 @@ def symbolic_inputs(identity: Identity, sizes: Sizes) -> SymbolicInputs:
             for row in value:
                 algebra.add_relation(sum(w * w for w in row[1:]) + row[0] * row[0] - algebra.entry(how.spheres[x]))
         env[x] = value
+    for cosine, sine in how.circles.items():
+        for c, s in zip(env[cosine].flat, env[sine].flat, strict=True):
+            algebra.add_relation(c * c + s * s - algebra.entry(Rational(1)))
     add_values(how, env, algebra)
     return SymbolicInputs(algebra, env, entries)
 
@@ -210,6 +226,8 @@ def field_inputs(
             return {RootOf(x): value, x: algebra.multiply(value, value)}
         if x in how.spheres:
             return {x: _reflected(how.spheres[x], value, algebra)}
+        if x in how.circles:
+            return _angles(x, how.circles[x], value, algebra)
         return {x: value}
 
     plan(identity).refuse_equations(algebra)
@@ -221,7 +239,7 @@ def _drawn(
 ) -> dict[Any, Any]:
     how = plan(identity)
     env: dict[Any, Any] = dict(sizes.environment(identity))
-    given = {sequence_of(key) for key in how.values}
+    given = {sequence_of(key) for key in how.values} | how.sines
     for x in identity.inputs():
         if x not in given:
             env |= draw(x, shape_of(x, env), how)
@@ -239,6 +257,8 @@ def degree_inputs(identity: Identity, sizes: Sizes, algebra: Degrees) -> dict[An
             # a polynomial of degree D that isn't zero on the quadric |w|^2 = c vanishes on at most 2 D / p of its
             # points
             return {x: algebra.value(*shape, degree=2)}
+        if x in how.circles:  # points of so many conics
+            return {part: algebra.value(*shape, degree=2) for part in (x, how.circles[x])}
         return {x: algebra.value(*shape)}
 
     return _drawn(identity, sizes, algebra, draw)
@@ -271,6 +291,17 @@ def _reflected(norm_squared: Rational, axis: Value, algebra: Algebra) -> Value:
     return algebra.subtract(base, algebra.multiply(factor, axis))
 
 
+def _angles(cosine: Basic, sine: Basic, half: Value, algebra: Algebra) -> dict[Any, Value]:
+    """(1 - u^2) / (1 + u^2) and 2 u / (1 + u^2): every point of the circle but (-1, 0), u the tangent of half the angle."""
+    one, square = algebra.number(Rational(1)), algebra.multiply(half, half)
+    scale = algebra.reciprocal(algebra.add(one, square))
+    twice = algebra.add(half, half)
+    return {
+        cosine: algebra.multiply(algebra.subtract(one, square), scale),
+        sine: algebra.multiply(twice, scale),
+    }
+
+
 def rational_inputs(identity: Identity, sizes: Sizes, rng: np.random.Generator) -> dict[Any, Any]:
     """Small fractions that fulfil every assumption.
 
@@ -287,6 +318,8 @@ def rational_inputs(identity: Identity, sizes: Sizes, rng: np.random.Generator) 
             for _ in range(shape[0])
         ]
         value = matrix_of(rows)
+        if x in how.circles:
+            return _angles(x, how.circles[x], value, algebra)
         return {x: _reflected(how.spheres[x], value, algebra) if x in how.spheres else value}
 
     for _ in range(DRAWS):
@@ -323,7 +356,8 @@ def fulfilled(assumption: Assumption, env: Mapping[Any, Any], algebra: Algebra) 
     condition = assumption.condition
     if isinstance(condition, Statement):
         try:
-            evaluate(condition.I, env, algebra)
+            for position in range(_length(condition, env)):
+                evaluate(condition.I, {**env, t: position}, algebra)
         except UndefinedValue:
             return False
         return True

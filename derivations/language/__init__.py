@@ -5,10 +5,26 @@ from derivations.language import *
 
 from sympy import Eq, Ne, Rational, Symbol, sqrt
 
-from derivations.language.assumptions import Assumption, assume, invertible
+from derivations.language.assumptions import Assumption, assume, invertible, nonzero, on_unit_circle
 from derivations.language.derivative import derivative
 from derivations.language.errors import NoMeaning, ShapeError, StatementError, UndefinedValue
-from derivations.language.expressions import Ones, Statement, Zeros, diag, dimension, norm_squared, scalar, trace
+from derivations.language.expressions import (
+    Ones,
+    RowProducts,
+    Statement,
+    Zeros,
+    block,
+    diag,
+    dimension,
+    exp,
+    log,
+    norm_squared,
+    normalised,
+    reciprocal,
+    scalar,
+    softmax,
+    trace,
+)
 from derivations.language.forms import (
     Algorithm,
     Chunkwise,
@@ -29,13 +45,20 @@ from derivations.language.masks import (
     ShiftedDecay,
     StrictDecay,
     StrictMask,
+    Toeplitz,
     TokenSum,
     TotalProduct,
+    TotalProducts,
     constant,
     eye,
+    total,
 )
-from derivations.language.statements import Derivation, Identity, Source
-from derivations.language.symbols import Gate, Parameter, Sequence, State, d_k, d_v, i, j, n, position, s, t, tau
+from derivations.language.claims import Claim, Document
+from derivations.language.facts import NEGATIVE, POSITIVE, REALS, Computed, Counts, Equal, Fact, Finding, HasShape
+from derivations.language.facts import Printed, RangeWithin, is_free_of, rank_is
+from derivations.language.statements import Derivation, Identity, Reduction, Source
+from derivations.language.symbols import ChannelGate, Gate, Parameter, Sequence, State
+from derivations.language.symbols import d_k, d_v, i, j, n, position, s, t, tau
 
 Q, K, V = Sequence("Q", n, d_k), Sequence("K", n, d_k), Sequence("V", n, d_v)
 """Queries, keys and values."""
@@ -54,32 +77,48 @@ __all__ = [
     "Algorithm",
     "Assumption",
     "CausalMask",
+    "ChannelGate",
     "Chunkwise",
+    "Claim",
     "Closed",
+    "Computed",
+    "Counts",
     "CumulativeProduct",
     "Decay",
     "Derivation",
+    "Document",
     "Eq",
+    "Equal",
+    "Fact",
     "FinalState",
+    "Finding",
     "Form",
     "Gamma",
     "Gamma_shifted",
     "Gamma_strict",
     "Gate",
     "GateProduct",
+    "HasShape",
     "I",
     "Identity",
     "K",
     "M",
     "M_strict",
+    "NEGATIVE",
     "Ne",
     "NoMeaning",
     "Ones",
+    "POSITIVE",
     "Parameter",
+    "Printed",
     "Q",
+    "REALS",
+    "RangeWithin",
     "Rational",
     "Recurrence",
+    "Reduction",
     "RemainingProduct",
+    "RowProducts",
     "S",
     "Sequence",
     "ShapeError",
@@ -92,9 +131,11 @@ __all__ = [
     "StrictMask",
     "SumOfSquares",
     "Symbol",
+    "Toeplitz",
     "TokenRows",
     "TokenSum",
     "TotalProduct",
+    "TotalProducts",
     "Transport",
     "UndefinedValue",
     "V",
@@ -102,6 +143,7 @@ __all__ = [
     "alpha",
     "assume",
     "beta",
+    "block",
     "constant",
     "d_k",
     "d_v",
@@ -109,21 +151,31 @@ __all__ = [
     "diag",
     "dimension",
     "eta",
+    "exp",
     "eye",
     "gamma",
     "i",
     "invertible",
+    "is_free_of",
     "j",
     "k",
+    "log",
     "n",
+    "nonzero",
     "norm_squared",
+    "normalised",
+    "on_unit_circle",
     "position",
     "q",
+    "rank_is",
+    "reciprocal",
     "s",
     "scalar",
+    "softmax",
     "sqrt",
     "t",
     "tau",
+    "total",
     "trace",
     "v",
 ]

@@ -13,10 +13,10 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom
 
 from derivations.language.errors import StatementError
-from derivations.language.expressions import ScalarOf, Statement
+from derivations.language.expressions import Diagonal, Ones, ScalarOf, Statement, Sum, diag
 from derivations.language.forms import free_inputs, sequence_of
 from derivations.language.printing import Printer, Style
-from derivations.language.symbols import GateToken, Token, t
+from derivations.language.symbols import GateToken, Named, Token, t
 
 SIGNS = {Ge: (">=", r"\ge"), Gt: (">", ">"), Le: ("<=", r"\le"), Lt: ("<", "<"), Eq: ("=", "="), Ne: ("!=", r"\ne")}
 
@@ -38,6 +38,8 @@ class Assumption:
     def write(self, style: Style) -> str:
         """The condition in the given style."""
         printer = Printer(style)
+        if isinstance(self.condition, Diagonal):
+            return f"{printer(self.condition.args[0])} {SIGNS[Ne][0 if style.hadamard == ' ⊙ ' else 1]} 0 everywhere"
         if isinstance(self.condition, Statement):
             return (
                 f"{printer(self.condition)} invertible"
@@ -63,6 +65,16 @@ class Assumption:
         return None
 
     @property
+    def circle_of(self) -> tuple[Named, Named] | None:
+        """(C, S) where the condition is C . C + S . S = 1, entry by entry."""
+        condition = self.condition
+        if isinstance(condition, Eq) and isinstance(condition.rhs, Ones) and isinstance(condition.lhs, Sum):
+            squares = [term.args[0] for term in condition.lhs.args]
+            if condition.lhs == _sum_of_squares(*squares):
+                return squares[0], squares[1]
+        return None
+
+    @property
     def sign_of(self) -> tuple[GateToken | Symbol, str] | None:
         """(gate token or scalar, ">=" or ">") where the condition is a sign."""
         condition = self.condition
@@ -79,6 +91,20 @@ def assume(condition: Rel, needed_because: str = "") -> Assumption:
         if token.index != t:
             raise StatementError(f"an assumption is stated at position t, {token} is at {token.index}")
     return Assumption(condition, needed_because)
+
+
+def on_unit_circle(cosine: Named, sine: Named, needed_because: str = "") -> Assumption:
+    """Each entry of `cosine` and that of `sine` at the same place are the cosine and the sine of one angle."""
+    return Assumption(Eq(_sum_of_squares(cosine, sine), Ones(*cosine.shape), evaluate=False), needed_because)
+
+
+def _sum_of_squares(*matrices: Statement) -> Statement:
+    return Sum(*(x.hadamard(x) for x in matrices))
+
+
+def nonzero(column: Statement, needed_because: str = "") -> Assumption:
+    """No entry of a column is zero, at any token."""
+    return Assumption(diag(column), needed_because)
 
 
 def invertible(matrix: Statement, needed_because: str = "") -> Assumption:

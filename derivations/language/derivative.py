@@ -10,7 +10,10 @@ from sympy import Add, Basic, Expr, Integer, Mul, Pow, S
 
 from derivations.language.errors import NoMeaning
 from derivations.language.expressions import (
+    Below,
+    Beside,
     Diagonal,
+    Exponential,
     Hadamard,
     Inverted,
     Product,
@@ -47,6 +50,10 @@ def derivative(e: Basic, variable: Named, along: Statement) -> Basic:
             return type(e)(derivative(e.args[0], variable, along))
         case Inverted():
             return -(e @ derivative(e.args[0], variable, along) @ e)
+        case Exponential():
+            return e.hadamard(derivative(e.args[0], variable, along))
+        case Below() | Beside():
+            return type(e)(*(derivative(a, variable, along) for a in e.args))
         case TokenSum():
             return TokenSum(derivative(e.args[0], variable, along), *e.args[1:])
         case Pow() if isinstance(e.exp, Integer):

@@ -14,7 +14,7 @@ from itertools import pairwise
 from collections.abc import Sequence
 from typing import Any
 
-from sympy import Basic, Expr, Float, Identity, MatrixExpr, Mul, S, Symbol, ZeroMatrix, sympify
+from sympy import Add, Basic, Expr, Float, Identity, MatrixExpr, Mul, S, Symbol, ZeroMatrix, sympify
 from sympy.matrices.expressions import DiagMatrix, HadamardProduct, Inverse, MatAdd, MatMul, Transpose
 from sympy.matrices.expressions.special import OneMatrix
 
@@ -273,6 +273,75 @@ class Ones(Statement, OneMatrix):
         return self.args[0], self.args[1]
 
 
+class Entrywise(Statement):
+    """A function of each entry of a matrix."""
+
+    def __new__(cls, matrix: Statement) -> Entrywise:
+        return Basic.__new__(cls, matrix)
+
+    @property
+    def shape(self) -> Shape:
+        return self.args[0].shape
+
+
+class Exponential(Entrywise):
+    """The exponential of each entry."""
+
+
+class Logarithm(Entrywise):
+    """The logarithm of each entry, with log 0 = -oo: it has a meaning inside an exponential."""
+
+
+class Reciprocal(Entrywise):
+    """One over each entry."""
+
+
+class Below(Statement):
+    """Two matrices or more below one another."""
+
+    def __new__(cls, *blocks: Statement) -> Below:
+        for block in blocks[1:]:
+            if block.shape[1] != blocks[0].shape[1]:
+                raise ShapeError(_unequal("below", "columns", blocks[0], block))
+        return Basic.__new__(cls, *blocks)
+
+    @property
+    def shape(self) -> Shape:
+        return Add(*(block.shape[0] for block in self.args)), self.args[0].shape[1]
+
+
+class Beside(Statement):
+    """Two matrices or more beside one another."""
+
+    def __new__(cls, *blocks: Statement) -> Beside:
+        for block in blocks[1:]:
+            if block.shape[0] != blocks[0].shape[0]:
+                raise ShapeError(_unequal("beside", "rows", blocks[0], block))
+        return Basic.__new__(cls, *blocks)
+
+    @property
+    def shape(self) -> Shape:
+        return self.args[0].shape[0], Add(*(block.shape[1] for block in self.args))
+
+
+def _unequal(where: str, sides: str, first: Statement, other: Statement) -> str:
+    shapes = f"({shape_text(first.shape)}) and ({shape_text(other.shape)})"
+    return f"can't write {text_of(other)} {where} {text_of(first)}: {shapes} have different numbers of {sides}"
+
+
+class RowProducts(Statement):
+    """Row by row the Kronecker product of two matrices' rows: (a (x) b)^T (c (x) d) = (a^T c)(b^T d)."""
+
+    def __new__(cls, left: Statement, right: Statement) -> RowProducts:
+        if left.shape[0] != right.shape[0]:
+            raise ShapeError(_unequal("in the row products with", "rows", left, right))
+        return Basic.__new__(cls, left, right)
+
+    @property
+    def shape(self) -> Shape:
+        return self.args[0].shape[0], self.args[0].shape[1] * self.args[1].shape[1]
+
+
 class ScalarNode(Expr):
     """A scalar of the language. It is real and nothing else: signs are assumptions of an identity, not of a symbol."""
 
@@ -300,6 +369,13 @@ class ScalarOf(ScalarNode):
         return Basic.__new__(cls, matrix)
 
 
+class ScalarExponential(ScalarNode):
+    """The exponential of a scalar."""
+
+    def __new__(cls, exponent: Expr) -> ScalarExponential:
+        return Basic.__new__(cls, sympify(exponent))
+
+
 class TraceOf(ScalarNode):
     """The trace of a square matrix."""
 
@@ -316,6 +392,36 @@ def diag(column: Statement) -> Diagonal:
 def scalar(matrix: Statement) -> ScalarOf:
     """A 1 x 1 matrix as a scalar: `scalar(k.T @ k)`."""
     return ScalarOf(matrix)
+
+
+def exp(x: Any) -> Exponential | ScalarExponential:
+    """The exponential of each entry of a matrix, or of a scalar."""
+    return Exponential(x) if isinstance(x, Statement) else ScalarExponential(x)
+
+
+def log(matrix: Statement) -> Logarithm:
+    """The logarithm of each entry; log 0 is -oo, whose exponential is 0."""
+    return Logarithm(matrix)
+
+
+def reciprocal(matrix: Statement) -> Reciprocal:
+    """One over each entry."""
+    return Reciprocal(matrix)
+
+
+def block(rows: Sequence[Sequence[Statement]]) -> Below:
+    """A matrix of blocks, row by row: block([[A, B], [C, D]])."""
+    return Below(*(Beside(*row) for row in rows))
+
+
+def normalised(weights: Statement) -> Product:
+    """Each row divided by its sum: D^-1 A with D = Diag(A 1)."""
+    return diag(weights @ Ones(weights.shape[1], S.One)).I @ weights
+
+
+def softmax(scores: Statement) -> Product:
+    """The exponentials of each row, divided by their sum."""
+    return normalised(Exponential(scores))
 
 
 def norm_squared(column: Statement) -> ScalarOf:

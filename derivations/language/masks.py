@@ -27,9 +27,9 @@ class StrictMask(CausalMask):
     """M^-: ones below the diagonal."""
 
 
-def _column(gates: Statement) -> Statement:
+def _column(gates: Statement, needed: str = "a decay needs a column of gates") -> Statement:
     if gates.shape[1] != 1:
-        raise ShapeError(f"a decay needs a column of gates, {text_of(gates)} is {shape_text(gates.shape)}")
+        raise ShapeError(f"{needed}, {text_of(gates)} is {shape_text(gates.shape)}")
     return gates
 
 
@@ -58,16 +58,21 @@ class ShiftedDecay(OfGates):
     """Gamma^sh: as Gamma^-, without the gate of row i itself."""
 
 
-class CumulativeProduct(OfGates):
-    """The column of gamma_1 ... gamma_i."""
+class OverTokens(OfGates):
+    """Products over the tokens of a column of gates, or of each column of an n x d matrix of gates."""
+
+    def __new__(cls, gates: Statement) -> OverTokens:
+        return Basic.__new__(cls, gates)
 
     shape = property(lambda self: self.args[0].shape)
 
 
-class RemainingProduct(OfGates):
-    """The column of gamma_{i+1} ... gamma_n: the last row of Gamma."""
+class CumulativeProduct(OverTokens):
+    """The rows gamma_1 ... gamma_i."""
 
-    shape = property(lambda self: self.args[0].shape)
+
+class RemainingProduct(OverTokens):
+    """The rows gamma_{i+1} ... gamma_n: the last row of Gamma."""
 
 
 class TotalProduct(ScalarNode):
@@ -75,6 +80,29 @@ class TotalProduct(ScalarNode):
 
     def __new__(cls, gates: Statement) -> TotalProduct:
         return Basic.__new__(cls, _column(gates))
+
+
+class TotalProducts(Statement):
+    """alpha_1 ... alpha_n of an n x d matrix of gates, as a column: one product for each channel."""
+
+    def __new__(cls, gates: Statement) -> TotalProducts:
+        return Basic.__new__(cls, gates)
+
+    shape = property(lambda self: (self.args[0].shape[1], S.One))
+
+
+class Toeplitz(Statement):
+    """The convolution with a column c: entry (i, j) is c_{i-j+1} for i >= j, else 0."""
+
+    def __new__(cls, column: Statement) -> Toeplitz:
+        return Basic.__new__(cls, _column(column, "a convolution needs a column"))
+
+    shape = property(lambda self: (self.args[0].shape[0], self.args[0].shape[0]))
+
+
+def total(gates: Statement) -> Expr | Statement:
+    """The product of the gates of all tokens: a scalar for a column, a column for a matrix of gates."""
+    return TotalProduct(gates) if gates.shape[1] == 1 else TotalProducts(gates)
 
 
 def constant(value: Expr, length: Expr) -> Statement:

@@ -23,6 +23,8 @@ RAISED = (
     "RemainingProduct",
 )
 """What is written with a superscript of its own."""
+FUNCTIONS = ("Diagonal", "TraceOf", "Exponential", "ScalarExponential", "Logarithm", "Toeplitz")
+"""What is written as a name and an argument in brackets."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Style:
     subscript: Callable[[str, str], str]
     constants: Mapping[str, str]
     of_gates: Callable[[str, str], str]
+    over: str
+    row_products: str
+    blocks: tuple[str, str, str]
+    """What stands around a matrix of blocks, between its columns, and between its rows."""
     big: Callable[[str, str, str, str, str], str]
 
 
@@ -67,10 +73,18 @@ LATEX = Style(
         "CumulativeProduct": r"\Pi^{\le}",
         "RemainingProduct": r"\Pi^{>}",
         "TotalProduct": r"\Pi",
+        "TotalProducts": r"\Pi",
         "Diagonal": r"\operatorname{Diag}",
         "TraceOf": r"\operatorname{tr}",
+        "Exponential": r"\exp",
+        "ScalarExponential": r"\exp",
+        "Logarithm": r"\log",
+        "Toeplitz": r"\operatorname{Toeplitz}",
     },
     of_gates=lambda symbol, gates: rf"{symbol}_{{{gates}}}",
+    over=r" \oslash ",
+    row_products=r" \bullet ",
+    blocks=(r"\begin{{bmatrix}} {} \end{{bmatrix}}", " & ", r" \\ "),
     big=lambda symbol, index, lower, upper, body: rf"\{symbol}_{{{index}={lower}}}^{{{upper}}} {body}",
 )
 
@@ -93,10 +107,18 @@ TEXT = Style(
         "CumulativeProduct": "Π≤",
         "RemainingProduct": "Π>",
         "TotalProduct": "Π",
+        "TotalProducts": "Π",
         "Diagonal": "Diag",
         "TraceOf": "tr",
+        "Exponential": "exp",
+        "ScalarExponential": "exp",
+        "Logarithm": "log",
+        "Toeplitz": "Toeplitz",
     },
     of_gates=lambda symbol, gates: f"{symbol}[{gates}]",
+    over=" ⊘ ",
+    row_products=" • ",
+    blocks=("[{}]", ", ", "; "),
     big=lambda symbol, index, lower, upper, body: (
         f"{ {'sum': 'Σ', 'prod': 'Π'}[symbol] }_{{{index}={lower}..{upper}}} {body}"
     ),
@@ -140,9 +162,9 @@ class Printer:
     def _constant(self, symbol: str, e: Basic) -> str:
         """Masks are written bare; the decays too, as long as their gate is the usual gamma."""
         argument = e.args[0] if e.args else None
-        if type(e).__name__ in ("Diagonal", "TraceOf"):
+        if type(e).__name__ in FUNCTIONS:
             return symbol + self.style.brackets.format(self(argument))
-        if hasattr(e, "gates") or type(e).__name__ == "TotalProduct":
+        if hasattr(e, "gates") or type(e).__name__ in ("TotalProduct", "TotalProducts"):
             return symbol if str(argument) == "gamma" else self.style.of_gates(symbol, self(argument))
         return symbol
 
@@ -156,7 +178,7 @@ class Printer:
 
     def _renamed(self, e: Basic) -> dict[Basic, Symbol]:
         """The scalars inside `e` that read a renamed symbol, as symbols that SymPy prints as they are."""
-        inside = e.atoms(*{type(a) for a in preorder_traversal(e) if type(a).__name__ in ("ScalarOf", "TraceOf")})
+        inside = e.atoms(*{type(a) for a in preorder_traversal(e) if type(a).__name__ in ("ScalarOf", "TraceOf", "ScalarExponential")})
         return {a: Symbol(self.at_least(a, ATOM)) for a in inside if any(a.has(x) for x in self.names)}
 
     def _Product(self, e: Any) -> tuple[str, int]:
@@ -188,7 +210,27 @@ class Printer:
         return out, SUM
 
     def _Hadamard(self, e: Any) -> tuple[str, int]:
-        return self.style.hadamard.join(self.at_least(a, ATOM) for a in e.args), HADAMARD
+        out = self.at_least(e.args[0], ATOM)
+        for factor in e.args[1:]:
+            divides = type(factor).__name__ == "Reciprocal"
+            operation = self.style.over if divides else self.style.hadamard
+            out += operation + self.at_least(factor.args[0] if divides else factor, ATOM)
+        return out, HADAMARD
+
+    def _Reciprocal(self, e: Any) -> tuple[str, int]:
+        return f"{self.style.constants['Ones']}{self.style.over}{self.at_least(e.args[0], ATOM)}", HADAMARD
+
+    def _RowProducts(self, e: Any) -> tuple[str, int]:
+        return self.style.row_products.join(self.at_least(a, ATOM) for a in e.args), HADAMARD
+
+    def _Below(self, e: Any) -> tuple[str, int]:
+        around, between_columns, between_rows = self.style.blocks
+        rows = [row.args if type(row).__name__ == "Beside" else (row,) for row in e.args]
+        return around.format(between_rows.join(between_columns.join(map(self, row)) for row in rows)), ATOM
+
+    def _Beside(self, e: Any) -> tuple[str, int]:
+        around, between_columns, _ = self.style.blocks
+        return around.format(between_columns.join(map(self, e.args))), ATOM
 
     def _Transposed(self, e: Any) -> tuple[str, int]:
         return self.style.transposed.format(self._base(e.args[0])), ATOM

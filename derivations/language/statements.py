@@ -6,10 +6,8 @@ or (expected = "refuted") that a formula which was printed somewhere isn't.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 from sympy import Basic
@@ -17,10 +15,11 @@ from sympy import Basic
 from derivations.language.assumptions import Assumption
 from derivations.language.errors import StatementError
 from derivations.language.expressions import Statement, same_shape
+from derivations.language.facts import Fact
 from derivations.language.forms import Chunkwise, Form, recurrence_or_none
+from derivations.language.places import Place, caller
 from derivations.language.symbols import State
 
-LANGUAGE = Path(__file__).parent
 Verdict = Literal["holds", "refuted", "unknown", "vacuous"]
 
 
@@ -36,27 +35,6 @@ class Source:
         return ", ".join(part for part in (self.title, self.where, self.url) if part)
 
 
-@dataclass(frozen=True)
-class Place:
-    """A line of a module."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-def caller() -> Place:
-    """The nearest line outside the language package: where a statement is written."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and (
-        Path(frame.f_code.co_filename).parent == LANGUAGE or frame.f_code.co_filename.startswith("<")
-    ):
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno)
-
-
 @dataclass(frozen=True, eq=False)
 class Identity:
     """Two forms and the claim that they are equal.
@@ -68,7 +46,6 @@ class Identity:
         assumptions: what the inputs must fulfil.
         expected: "holds", or "refuted" for a formula that is known to be wrong as printed.
         source: where the formula was printed.
-        claims: permanent ids of the claims of documents that this identity decides.
         matching: how the left side's states are read off the right side's, where the two sides carry different states.
         carries: whether final states are compared, from any initial state; by default wherever both sides have the
         same states.
@@ -81,7 +58,6 @@ class Identity:
     assumptions: tuple[Assumption, ...] = ()
     expected: Literal["holds", "refuted"] = "holds"
     source: str = ""
-    claims: tuple[str, ...] = ()
     matching: Mapping[State, Statement] | None = None
     carries: bool | None = None
     place: Place = field(default_factory=caller)
@@ -128,6 +104,25 @@ class Identity:
 
 
 @dataclass(frozen=True, eq=False)
+class Reduction(Identity):
+    """One system is a special case of another: an edge in the map of the family.
+
+    Args:
+        general, special: the names of the two derivations.
+        condition: under what choice of inputs, in words.
+    """
+
+    general: str = ""
+    special: str = ""
+    condition: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.general and self.special and self.condition):
+            raise StatementError(f"the reduction {self.name!r} names its general and its special system, and a condition")
+
+
+@dataclass(frozen=True, eq=False)
 class Derivation:
     """A system: its forms by name, its identities, its sources.
 
@@ -136,8 +131,9 @@ class Derivation:
         title: as people call it.
         summary: what it is, in a sentence or two.
         forms: the ways to compute it, by name ("recurrence", "matrix", "chunkwise", ...).
-        identities: what is claimed.
+        identities: what is claimed of its forms.
         sources: where it was published.
+        facts: what is claimed besides: numbers, functions, sizes, costs.
     """
 
     name: str
@@ -146,6 +142,7 @@ class Derivation:
     forms: Mapping[str, Form]
     identities: Sequence[Identity]
     sources: Sequence[Source] = ()
+    facts: Sequence[Fact] = ()
     place: Place = field(default_factory=caller)
 
     def __post_init__(self) -> None:
@@ -155,10 +152,16 @@ class Derivation:
             )
         object.__setattr__(self, "identities", tuple(self.identities))
         object.__setattr__(self, "sources", tuple(self.sources))
-        names = [identity.name for identity in self.identities]
+        object.__setattr__(self, "facts", tuple(self.facts))
+        names = [statement.name for statement in self.statements]
         for name in names:
             if names.count(name) > 1:
                 raise StatementError(f"{self.name} has two identities with the name {name!r}")
+
+    @property
+    def statements(self) -> tuple[Identity | Fact, ...]:
+        """Identities and facts, in order."""
+        return (*self.identities, *self.facts)
 
     def identity(self, name: str) -> Identity:
         """The identity with this name."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sympy import Basic
 
 from derivations.language.expressions import Diagonal, Eye, Hadamard, Inverted, Product, Scaled, Sum, Transposed, Zeros
-from derivations.language.masks import CausalMask, Decay, ShiftedDecay, StrictDecay, StrictMask
+from derivations.language.masks import CausalMask, Decay, ShiftedDecay, StrictDecay, StrictMask, Toeplitz
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ def structure(e: Basic) -> Structure:
             return Structure(lower=True, upper=True, strict=True)
         case StrictMask() | StrictDecay() | ShiftedDecay():
             return Structure(lower=True, strict=True)
+        case Toeplitz():
+            return Structure(lower=True)
         case CausalMask() | Decay():
             return Structure(lower=True, unit=True)
         case Transposed():

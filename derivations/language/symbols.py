@@ -45,6 +45,10 @@ class Sequence(Named):
         return Token(self, index) if isinstance(index, Expr) else super().__getitem__(index)
 
 
+class ChannelGate(Sequence):
+    """A gate for each channel, n x d: `alpha[t]` is the column of the gates of token t."""
+
+
 class Gate(Named):
     """A sequence of scalars, n x 1."""
 

@@ -30,6 +30,9 @@ class Algebra(ABC):
     state.
     """
 
+    has_logarithm: bool = False
+    """Whether log is evaluated as written; elsewhere exp(X + log Y) is exp(X) . Y."""
+
     @abstractmethod
     def number(self, value: Rational) -> Value:
         """A rational number as a scalar."""
@@ -133,6 +136,14 @@ class Algebra(ABC):
     def sqrt(self, a: Value) -> Value:
         """The square root; number systems without one refuse."""
         raise NoMeaning(f"{self.name} has no square roots: assume the argument to be >= 0, and it is drawn as a square")
+
+    def exponential(self, a: Value) -> Value:
+        """The exponential of each entry; number systems without one refuse."""
+        raise NoMeaning(f"{self.name} has no exponential")
+
+    def logarithm(self, a: Value) -> Value:
+        """The logarithm of each entry; number systems without one refuse."""
+        raise NoMeaning(f"{self.name} has no logarithm: log has a meaning as a term of an exponent, exp(X + log Y)")
 
     def subtract(self, a: Value, b: Value) -> Value:
         """a - b."""

@@ -55,7 +55,7 @@ class Degree:
 
     `by_row` keeps the rows of a sequence apart, whose denominators differ. `slope` is for lower triangular n x n
     matrices made of decays: entry (i, j) has at most the degree numerator + slope (i - j). `terms` counts the
-    positions that a sum runs over.
+    positions that a sum runs over. In a `chain` each row divides the next.
     """
 
     numerator: int
@@ -65,6 +65,7 @@ class Degree:
     by_row: tuple[Degree, ...] = field(default=())
     slope: int = 0
     terms: int = 1
+    chain: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -206,14 +207,19 @@ class Degrees(Algebra):
 
     def transpose(self, a: Degree) -> Degree:
         a = a.flat()
-        return replace(a, rows=a.columns, columns=a.rows, by_row=())
+        return replace(a, rows=a.columns, columns=a.rows, by_row=(), chain=False)
 
     def reciprocal(self, a: Degree) -> Degree:
+        if a.chain:  # each row divides the last one
+            return replace(self.reciprocal(replace(a, rows=1, by_row=(), chain=False)), rows=a.rows)
         if a.rows > 1:
             rows = a.by_row or (replace(a, rows=1),) * a.rows
             return self._from_rows([self.reciprocal(row) for row in rows], a.columns)
         a = a.flat()
-        return self._divided(replace(a, numerator=a.denominator.degree, denominator=NO_DENOMINATOR), a.numerator)
+        # the entries of a row are divided by different things, and written over the product of these
+        others = (a.columns - 1) * a.numerator
+        inverted = replace(a, numerator=a.denominator.degree + others, denominator=NO_DENOMINATOR)
+        return self._divided(inverted, a.columns * a.numerator)
 
     def _divided(self, value: Degree, degree: int) -> Degree:
         """`value` divided by something new of this degree; by as many different things as a sum over positions has
@@ -241,7 +247,7 @@ class Degrees(Algebra):
         return self._divided(replace(b, numerator=b.numerator + (size - 1) * a.numerator + own), size * a.numerator)
 
     def diagonal(self, column: Degree) -> Degree:
-        return replace(column.flat(), columns=column.rows)
+        return replace(column.flat(), columns=column.rows, chain=False)
 
     def trace(self, a: Degree) -> Degree:
         return replace(a.flat(), rows=1, columns=1, by_row=())
@@ -286,16 +292,18 @@ class Degrees(Algebra):
         # entry (i, j) is a product of i - j gates; with denominators it is written over the n-th power of the common
         # one
         if gates.denominator:
-            return replace(self.cumulative_product(gates), columns=gates.rows)
+            return replace(self.cumulative_product(gates), columns=gates.rows, chain=False)
         return Degree(0, NO_DENOMINATOR, gates.rows, gates.rows, slope=gates.numerator)
 
     shifted_decay = decay
 
     def cumulative_product(self, gates: Degree) -> Degree:
         numerator = gates.rows * max(gates.numerator, gates.denominator.degree)
-        return Degree(numerator, _power(gates.denominator, gates.rows), gates.rows, 1)
+        chain = not gates.denominator
+        return Degree(numerator, _power(gates.denominator, gates.rows), gates.rows, gates.columns, chain=chain)
 
-    remaining_product = cumulative_product
+    def remaining_product(self, gates: Degree) -> Degree:
+        return replace(self.cumulative_product(gates), chain=False)
 
     def power(self, a: Degree, exponent: int) -> Degree:
         base = self.reciprocal(a) if exponent < 0 else a

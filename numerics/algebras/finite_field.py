@@ -6,7 +6,7 @@ In a matrix product one operand is split into pieces of a few bits, such that su
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import flint
 import numpy as np
@@ -39,6 +39,28 @@ def _once(a: np.ndarray) -> np.ndarray:
 def _pieces(a: np.ndarray, bits: int) -> Iterator[np.ndarray]:
     """Residues in pieces of so many bits, as floats, the lowest bits first."""
     return (np.bitwise_and(a >> shift, (1 << bits) - 1).astype(float) for shift in range(0, 31, bits))
+
+
+def matmul_by_pieces(a: np.ndarray, b: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The matrix product of residues below 2^31, by float64 products of pieces; `reduce` takes residues below 2^62."""
+    inner = a.shape[-1]
+    if inner == 1:
+        return reduce(a * b)
+    if inner > LONG_SUM:
+        half = inner // 2
+        first = matmul_by_pieces(a[..., :half], b[..., :half, :], reduce)
+        return reduce(first + matmul_by_pieces(a[..., half:], b[..., half:, :], reduce))
+    bits = 16 if inner <= SHORT_SUM else 11
+    if a.size < b.size:
+        whole = b.astype(float)
+        products = [np.matmul(piece, whole) for piece in _pieces(a, bits)]
+    else:
+        whole = a.astype(float)
+        products = [np.matmul(whole, piece) for piece in _pieces(b, bits)]
+    value = products[0].astype(np.int64)
+    for position, product in enumerate(products[1:], start=1):
+        value += reduce(product.astype(np.int64)) << bits * position
+    return reduce(value)
 
 
 class FiniteField(ArrayAlgebra):
@@ -76,24 +98,7 @@ class FiniteField(ArrayAlgebra):
         return reduced(a * b)
 
     def matmul(self, a: Value, b: Value) -> Value:
-        inner = a.shape[-1]
-        if inner == 1:
-            return self.multiply(a, b)
-        if inner > LONG_SUM:
-            half = inner // 2
-            first = self.matmul(a[..., :half], b[..., :half, :])
-            return self.add(first, self.matmul(a[..., half:], b[..., half:, :]))
-        bits = 16 if inner <= SHORT_SUM else 11
-        if a.size < b.size:
-            whole = b.astype(float)
-            products = [np.matmul(piece, whole) for piece in _pieces(a, bits)]
-        else:
-            whole = a.astype(float)
-            products = [np.matmul(whole, piece) for piece in _pieces(b, bits)]
-        value = products[0].astype(np.int64)
-        for position, product in enumerate(products[1:], start=1):
-            value += reduced(product.astype(np.int64)) << bits * position
-        return reduced(value)
+        return matmul_by_pieces(a, b, reduced)
 
     def total(self, a: Value) -> Value:
         return reduced(a.sum(axis=0))

@@ -25,6 +25,7 @@ class Floats(ArrayAlgebra):
     """
 
     tokens_at_once = 64
+    has_logarithm = True
 
     def __init__(self, xp: Any, dtype: Any, device: Any = None) -> None:
         self.xp, self.dtype, self.device = xp, dtype, device
@@ -70,6 +71,12 @@ class Floats(ArrayAlgebra):
 
     def sqrt(self, a: Value) -> Value:
         return self.xp.sqrt(a)
+
+    def exponential(self, a: Value) -> Value:
+        return self.xp.exp(a)
+
+    def logarithm(self, a: Value) -> Value:
+        return self.xp.log(a)
 
     def solve_general(self, a: Value, b: Value) -> Value:
         try:

@@ -14,7 +14,7 @@ import flint
 import numpy as np
 from sympy import Rational
 
-from derivations.language.errors import UndefinedValue
+from derivations.language.errors import NoMeaning, UndefinedValue
 from numerics.algebras.contract import Value
 from numerics.algebras.objects import ObjectAlgebra, matrix_of
 
@@ -76,21 +76,51 @@ class RationalFunction:
         return f"({self.numerator})/({self.denominator})"
 
 
+Monomial = tuple[int, ...]
+"""The powers of the inputs' generators."""
+
+
+class NewExponents(Exception):
+    """An exponential needs generators for monomials that the ring wasn't made with."""
+
+    def __init__(self, monomials: Sequence[Monomial]) -> None:
+        super().__init__(f"{len(monomials)} monomials in exponents")
+        self.monomials = tuple(monomials)
+
+
 class Polynomials(ObjectAlgebra):
-    """The ring (or, once something is divided, the field of fractions) over named generators."""
+    """The ring (or, once something is divided, the field of fractions) over named generators.
+
+    An exponential exp(sum of c_m m) over monomials m is the product of E_m^c_m, with a generator E_m for each. As
+    functions the exponentials of different monomials are algebraically independent over the rational functions (Ax),
+    so that equality is still a proof.
+    """
 
     name = "polynomials"
 
-    def __init__(self, generators: Sequence[str]) -> None:
-        """The first generators lead in the ordering; `modulo` relies on it."""
-        self.generators = tuple(generators) or ("_",)
+    def __init__(self, generators: Sequence[str], exponents: Sequence[Monomial] = ()) -> None:
+        """The first generators lead in the ordering; `modulo` relies on it. `exponents` are the monomials that stand
+        in exponents.
+        """
+        inputs = tuple(generators) or ("_",)
+        self.generators = (*inputs, *(_exponential_name(inputs, monomial) for monomial in exponents))
         self.context = flint.fmpq_mpoly_ctx.get(self.generators, "lex")
         self._by_name = dict(zip(self.generators, self.context.gens(), strict=True))
+        self._of_inputs = len(inputs)
+        self._exponentials = dict(zip(exponents, self.context.gens()[len(inputs) :], strict=True))
         self.relations: list[Any] = []
 
     def generator(self, name: str) -> Any:
         """The generator with this name."""
         return self._by_name[name]
+
+    def inputs_of(self, generator: str) -> list[str]:
+        """The generators of inputs that a generator depends on: itself, or those in the exponent of an exponential."""
+        position = self.generators.index(generator) - self._of_inputs
+        if position < 0:
+            return [generator]
+        monomial = list(self._exponentials)[position]
+        return [name for name, power in zip(self.generators, monomial, strict=False) if power]
 
     def entry(self, value: Rational) -> Any:
         return self.context.constant(flint.fmpq(int(value.p), int(value.q)))
@@ -131,6 +161,46 @@ class Polynomials(ObjectAlgebra):
         numerator = entry.numerator if isinstance(entry, RationalFunction) else entry
         return bool(self.modulo_relations(numerator) == 0)
 
+    def exponential(self, a: Value) -> Value:
+        """The exponentials of polynomials with integer coefficients.
+
+        Raises:
+            NewExponents: a monomial has no generator yet.
+            NoMeaning: an exponent isn't such a polynomial.
+        """
+        exponents = [self._exponent(entry) for entry in a.flat]
+        new = dict.fromkeys(m for terms in exponents for m in terms if m not in self._exponentials)
+        if new:
+            raise NewExponents(tuple(new))
+        out = np.empty(a.shape, dtype=object)
+        out.flat = [None] * a.size
+        for place, terms in zip(np.ndindex(*a.shape), exponents, strict=True):
+            out[place] = self._product_of_exponentials(terms)
+        return out
+
+    def _exponent(self, entry: Any) -> dict[Monomial, int]:
+        """Monomials with their coefficients."""
+        if isinstance(entry, RationalFunction):
+            raise NoMeaning("an exponent is a fraction")
+        terms: dict[Monomial, int] = {}
+        for powers, coefficient in self.modulo_relations(entry).to_dict().items():
+            if any(powers[self._of_inputs :]):
+                raise NoMeaning("an exponential stands in an exponent")
+            if coefficient.q != 1:
+                raise NoMeaning(f"the coefficient {coefficient} in an exponent isn't an integer: write a symbol for it")
+            terms[tuple(map(int, powers[: self._of_inputs]))] = int(coefficient.p)
+        return terms
+
+    def _product_of_exponentials(self, terms: dict[Monomial, int]) -> Any:
+        halves = []
+        for sign in (1, -1):
+            half = self.entry(Rational(1))
+            for monomial, power in terms.items():
+                if power * sign > 0:
+                    half *= self._exponentials[monomial] ** abs(power)
+            halves.append(half)
+        return self._simplest(RationalFunction(*halves))
+
     def add_relation(self, relation: Any) -> None:
         """A polynomial that is zero. The leading terms of all relations must have no generator in common."""
         self.relations.append(relation)
@@ -152,3 +222,9 @@ class Polynomials(ObjectAlgebra):
         if isinstance(entry, RationalFunction):
             return RationalFunction(self.modulo_relations(entry.numerator), entry.denominator)
         return self.modulo_relations(entry)
+
+
+def _exponential_name(inputs: Sequence[str], monomial: Monomial) -> str:
+    """exp(k_1*q_2), as SymPy would write it."""
+    powers = ((name, power) for name, power in zip(inputs, monomial, strict=True) if power)
+    return f"exp({'*'.join(name if power == 1 else f'{name}**{power}' for name, power in powers) or '1'})"

@@ -13,6 +13,8 @@ from derivations.language.errors import NoMeaning, UndefinedValue
 from numerics.algebras.contract import Value
 from numerics.algebras.objects import ObjectAlgebra
 
+LARGEST_EXPONENT = 64
+
 
 class Rationals(ObjectAlgebra):
     """Matrices of `fractions.Fraction`."""
@@ -29,6 +31,19 @@ class Rationals(ObjectAlgebra):
 
     def sqrt(self, a: Value) -> Value:
         return np.frompyfunc(_root, 1, 1)(a)
+
+    def exponential(self, a: Value) -> Value:
+        """2^x for x: exp in units of ln 2, where integers have rational values.
+
+        A formula that follows from exp(a + b) = exp(a) exp(b) holds to every base.
+        """
+        return np.frompyfunc(_power_of_two, 1, 1)(a)
+
+
+def _power_of_two(exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1 or abs(exponent) > LARGEST_EXPONENT:
+        raise NoMeaning(f"2^({exponent}) isn't rational, or too long to be read")
+    return Fraction(2) ** exponent.numerator
 
 
 def _root(value: Fraction) -> Fraction:

@@ -32,7 +32,8 @@ class RoundingNoise(Floats):
     def _noisy(self, value: Value, scale: Value | None = None, roundings: int = 1) -> Value:
         """`value` off by u sqrt(roundings) times a random share of `scale` (of itself where None)."""
         noise = self.rng.uniform(-1, 1, value.shape)
-        return value + self.noise_level * roundings**0.5 * noise * (value if scale is None else scale)
+        error = self.noise_level * roundings**0.5 * noise * (value if scale is None else scale)
+        return np.where(np.isinf(value), value, value + error)  # log 0 = -oo isn't rounded
 
     def perturbed(self, value: Value, size: Value | float) -> Value:
         """`value` with a relative error of `size` roundings in each entry."""
@@ -55,6 +56,12 @@ class RoundingNoise(Floats):
 
     def sqrt(self, a: Value) -> Value:
         return self._noisy(np.sqrt(a))
+
+    def exponential(self, a: Value) -> Value:
+        return self._noisy(np.exp(a))
+
+    def logarithm(self, a: Value) -> Value:
+        return self._noisy(np.log(a))
 
     def solve_general(self, a: Value, b: Value) -> Value:
         """Elimination with pivoting solves a system that is off by about sqrt(m) roundings (backward stability)."""

@@ -77,6 +77,9 @@ class Shapes(Algebra):
     def sqrt(self, a: Shape) -> Shape:
         return a
 
+    def exponential(self, a: Shape) -> Shape:
+        return a
+
     def _leading(self, a: Shape, b: Shape) -> tuple[int, ...]:
         return np.broadcast_shapes(a.leading, b.leading)
 

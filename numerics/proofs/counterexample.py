@@ -90,7 +90,8 @@ def _relevant(identity: Identity, gap: Gap) -> list[str]:
     for _, left, right in sides(identity, gap.inputs.env, algebra):
         for entry in algebra.difference(left, right).flat:
             for p in [entry.numerator, entry.denominator] if isinstance(entry, RationalFunction) else [entry]:
-                used |= {name for name, degree in zip(algebra.generators, p.degrees(), strict=True) if degree > 0}
+                met = [name for name, degree in zip(algebra.generators, p.degrees(), strict=True) if degree > 0]
+                used |= {inner for name in met for inner in algebra.inputs_of(name)}
     return sorted(
         used, key=lambda name: (not isinstance(gap.inputs.entries[name][0], Gate), -gap.inputs.entries[name][1], name)
     )

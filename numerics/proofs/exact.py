@@ -10,7 +10,7 @@ from typing import Any
 from derivations.language.errors import NoMeaning, UndefinedValue
 from derivations.language.forms import Form, recurrence_or_none
 from derivations.language.statements import Identity
-from numerics.algebras.polynomials import RationalFunction
+from numerics.algebras.polynomials import Monomial, NewExponents, RationalFunction
 from numerics.evidence import Evidence
 from numerics.inputs import CannotDraw, Sizes, SymbolicInputs, divides, plan, symbolic_inputs
 from numerics.proofs.compare import sides
@@ -54,7 +54,15 @@ def gap_at(identity: Identity, sizes: Sizes) -> Gap | None:
     Raises:
         UndefinedValue, NoMeaning, CannotDraw: the statement has no value at these sizes.
     """
-    inputs = symbolic_inputs(identity, sizes)
+    exponents: tuple[Monomial, ...] = ()
+    while True:  # the monomials in exponents are known once the exponentials have been met
+        try:
+            return _first_gap(identity, sizes, symbolic_inputs(identity, sizes, exponents))
+        except NewExponents as found:
+            exponents += found.monomials
+
+
+def _first_gap(identity: Identity, sizes: Sizes, inputs: SymbolicInputs) -> Gap | None:
     for compared, left, right in sides(identity, inputs.env, inputs.algebra):
         difference = inputs.algebra.difference(left, right)
         for row in range(difference.shape[0]):

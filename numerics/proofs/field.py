@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from math import ceil, log2
 from time import perf_counter
 from typing import Any
@@ -17,12 +18,15 @@ import numpy as np
 from sympy import Basic
 
 from derivations.language.errors import NoMeaning, UndefinedValue
+from derivations.language.expressions import Exponential, ScalarExponential
 from derivations.language.forms import Closed, Defined, Form, Substituted, free_inputs, sequence_of
 from derivations.language.statements import Identity
 from derivations.language.symbols import Parameter, n, t
 from numerics.algebras.contract import Algebra
 from numerics.algebras.degrees import Degree, Degrees
 from numerics.algebras.finite_field import PRIME, FiniteField
+from numerics.algebras.weights import Weight, Weights, degree_of_exponential
+from numerics.algebras.with_exponents import UNITS, Exponents, PowersOfAGenerator, WithExponents, plain
 from numerics.evaluate import evaluate
 from numerics.evidence import Evidence
 from numerics.inputs import CannotDraw, Sizes, degree_inputs, field_inputs, plan, shape_of
@@ -33,6 +37,8 @@ PRODUCTION = Sizes(n=1031, d_k=64, d_v=48, chunk=64)
 """A prime length: the last chunk is ragged."""
 WHERE_REFUTED = Sizes(n=67, d_k=8, d_v=6, chunk=16)
 """A false identity shows at any size; there is no need for a large one."""
+SCORES = Sizes(n=521, d_k=587, d_v=48, chunk=64)
+"""With exponentials: queries and keys so wide that all n x n scores are independent, see numerics/algebras/weights.py."""
 ERROR_BITS = 60
 """Trials are added until the error bound is below 2^-60."""
 REDRAWS = 3
@@ -41,7 +47,7 @@ REDRAWS = 3
 def check(identity: Identity, seed: int = 0, sizes: Sizes | None = None) -> Evidence:
     """The field rung of one identity."""
     begun = perf_counter()
-    sizes = sizes or (PRODUCTION if identity.expected == "holds" else WHERE_REFUTED)
+    sizes = sizes or production_sizes(identity)
     details: dict[str, Any] = {"prime": PRIME, "seed": seed}
 
     def evidence(verdict: Any, message: str = "") -> Evidence:
@@ -65,6 +71,13 @@ def check(identity: Identity, seed: int = 0, sizes: Sizes | None = None) -> Evid
     return evidence("holds")
 
 
+def production_sizes(identity: Identity) -> Sizes:
+    """The sizes at which an identity is checked."""
+    if identity.expected == "refuted":
+        return WHERE_REFUTED
+    return SCORES if has_exponentials(identity) else PRODUCTION
+
+
 def trials_for(degree: int) -> int:
     """How many independent trials bring (degree / p)^trials below 2^-60; 0 where none can."""
     bits = log2(PRIME) - log2(max(degree, 1))
@@ -78,7 +91,22 @@ def gap_degree(identity: Identity, sizes: Sizes) -> int:
     if identity.matching is not None:
         return _stepwise_degree(identity, env, algebra)
     env[WEIGHTS] = algebra.value(*shape_of(WEIGHTS, env))
-    return max(left.gap(right) for _, left, right in sides(identity, env, algebra, _outcome_at_once))
+    if not has_exponentials(identity):
+        return max(left.gap(right) for _, left, right in sides(identity, env, algebra, _outcome_at_once))
+    both = WithExponents(algebra, Weights(), degree_of_exponential)
+    env = {x: _lifted_degree(value, both) for x, value in env.items()}
+    pairs = sides(identity, env, both, _outcome_at_once)
+    return max(left.value.gap(right.value) for _, left, right in pairs)
+
+
+def _lifted_degree(value: Any, both: WithExponents) -> Any:
+    return both.lift(value, Weight(1, *value.shape)) if isinstance(value, Degree) else value
+
+
+def has_exponentials(identity: Identity) -> bool:
+    """Whether an exponential stands in either side, so that inputs are needed as exponents too."""
+    forms = (identity.left, identity.right)
+    return any(e.has(Exponential, ScalarExponential) for form in forms for e in form.expressions().values())
 
 
 def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Degrees) -> int:
@@ -115,20 +143,34 @@ def differing(identity: Identity, sizes: Sizes, seed: int, trials: int) -> str:
 
     A draw at which the statement has no value (a singular matrix modulo p) is drawn again.
     """
-    algebra = FiniteField()
-    rng = np.random.default_rng(seed)
+    field, rng = FiniteField(), np.random.default_rng(seed)
+    algebra = exponential_field() if has_exponentials(identity) else field
     for attempt in range(REDRAWS):
-        env = field_inputs(identity, sizes, algebra, rng, trials)
+        env = field_inputs(identity, sizes, field, rng, trials)
         for state in identity.matching or ():
-            env[probe(state)] = algebra.random(rng, (trials, *shape_of(probe(state), env)))
-        env[WEIGHTS] = algebra.random(rng, (trials, *shape_of(WEIGHTS, env)))
+            env[probe(state)] = field.random(rng, (trials, *shape_of(probe(state), env)))
+        env[WEIGHTS] = field.random(rng, (trials, *shape_of(WEIGHTS, env)))
+        if isinstance(algebra, WithExponents):
+            env = {x: _lifted_residues(value, algebra) for x, value in env.items()}
         runner = _Remembering(identity, (sizes, seed, attempt, trials))
         try:
-            return next((name for name, a, b in sides(identity, env, algebra, runner) if (a != b).any()), "")
+            pairs = sides(identity, env, algebra, runner)
+            return next((name for name, a, b in pairs if (plain(a) != plain(b)).any()), "")
         except UndefinedValue:
             if attempt == REDRAWS - 1:
                 raise
     return ""
+
+
+@cache
+def exponential_field() -> WithExponents:
+    """GF(p) with exponents modulo p - 1."""
+    return WithExponents(FiniteField(), Exponents(), PowersOfAGenerator())
+
+
+def _lifted_residues(value: Any, algebra: WithExponents) -> Any:
+    """An input as an integer: one residue modulo p, and one modulo p - 1."""
+    return value if isinstance(value, int) else algebra.lift(value, value % UNITS)
 
 
 REMEMBERED = 32
@@ -169,10 +211,10 @@ def _outcome(form: Form, env: Mapping[Any, Any], algebra: Algebra) -> Outcome:
     if not _is_closed(form):
         return _outcome_at_once(form, env, algebra)
     arrays = {key: value for key, value in env.items() if not isinstance(value, int)}
-    trials = len(next(iter(arrays.values())))
+    trials = next(iter(arrays.values())).shape[0]
     one = lambda trial: {**env, **{k: v[trial] for k, v in arrays.items()}}
     each = [_outcome_at_once(form, one(trial), algebra) for trial in range(trials)]
-    return Outcome(np.stack([outcome.output for outcome in each]))
+    return Outcome(np.stack([plain(outcome.output) for outcome in each]))
 
 
 WEIGHTS = Parameter("weights", n)

@@ -8,10 +8,12 @@ from time import perf_counter
 from traceback import extract_tb
 from typing import Any, cast
 
+from derivations.language.facts import Fact
+from derivations.language.places import Place
 from derivations.language.statements import Derivation, Identity
 from numerics.algebras.floats import Floats
 from numerics.evidence import Counterexample, Evidence, Rung, Verdict, combined
-from numerics.proofs import assumptions, counterexample, exact, floats, mutants, typed
+from numerics.proofs import assumptions, counterexample, exact, facts, floats, mutants, typed
 from numerics.proofs import field as field_rung
 
 RUNGS = ("typed", "exact", "field", "floats", "assumptions", "mutants")
@@ -62,6 +64,12 @@ class Report:
         return found and (self.expected != "refuted" or self.counterexample is not None)
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The assumptions that were shown to be needed."""
+        needed = (e.details.get("needed", ()) for e in self.evidence if e.rung == "assumptions")
+        return tuple(shown["assumption"] for all_shown in needed for shown in all_shown)
+
+    @property
     def seconds(self) -> float:
         return sum(e.seconds for e in self.evidence)
 
@@ -77,25 +85,45 @@ class Report:
         }
 
 
+@dataclass(frozen=True)
+class FactReport(Report):
+    """The evidence for one fact; what shows its refutation is in the evidence."""
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict == self.expected
+
+    def as_json(self) -> dict[str, Any]:
+        return super().as_json() | {"kind": "fact"}
+
+
 def _one_rung(rung: str, identity: Identity, options: Options) -> Evidence:
     """The evidence of a rung. One that breaks is unknown, and what the others found is kept."""
+    return _or_unknown(rung, identity.place, lambda: CLIMB[rung](identity, options))
+
+
+def _or_unknown(rung: str, place: Place, check: Callable[[], Evidence]) -> Evidence:
     begun = perf_counter()
     try:
-        return CLIMB[rung](identity, options)
+        return check()
     except Exception as error:
         raised = extract_tb(error.__traceback__)[-1]
         what = f"the check raised {type(error).__name__}: {error} (at {raised.filename}:{raised.lineno})"
-        message = f"{identity.place}: {what}"
-        return Evidence(cast(Rung, rung), "unknown", (), perf_counter() - begun, message)
+        return Evidence(cast(Rung, rung), "unknown", (), perf_counter() - begun, f"{place}: {what}")
 
 
 def climb(
-    derivation: Derivation, identity: Identity, rungs: Sequence[str] = USUAL, options: Options | None = None
+    derivation: Derivation, statement: Identity | Fact, rungs: Sequence[str] = USUAL, options: Options | None = None
 ) -> Report:
     """Climbs the rungs in order: the typed one always, and the exact one where no other that was asked for compares the
-    sides. A statement that isn't typed goes no further; a refuted one gets its smallest counterexample.
+    sides. A statement that isn't typed goes no further; a refuted one gets its smallest counterexample. A fact has one
+    rung, its check.
     """
-    options = options or Options()
+    id_ = f"{derivation.name}.{statement.name}"
+    if isinstance(statement, Fact):
+        evidence_for_it = _or_unknown("exact", statement.place, lambda: facts.check(statement))
+        return FactReport(id_, statement.expected, (evidence_for_it,))
+    identity, options = statement, options or Options()
     evidence: list[Evidence] = []
     asked = {"typed", *rungs} if COMPARING & set(rungs) else {"typed", "exact", *rungs}
     for rung in (rung for rung in RUNGS if rung in asked):
@@ -104,4 +132,4 @@ def climb(
             break
     refuted = any(e.verdict == "refuted" for e in evidence if e.rung != "assumptions")
     found = counterexample.smallest(identity) if refuted else None
-    return Report(f"{derivation.name}.{identity.name}", identity.expected, tuple(evidence), found)
+    return Report(id_, identity.expected, tuple(evidence), found)

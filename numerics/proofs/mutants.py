@@ -16,10 +16,13 @@ from sympy import Basic, Integer, S
 
 from derivations.language.errors import NoMeaning, StatementError, UndefinedValue
 from derivations.language.expressions import (
+    Beside,
     Diagonal,
+    Entrywise,
     Hadamard,
     Inverted,
     Product,
+    RowProducts,
     ScalarNode,
     Scaled,
     Statement,
@@ -154,6 +157,14 @@ def _candidates(e: Any, others: list[Any]) -> Iterator[tuple[str, Any]]:
             yield f"{e.args[0]} isn't inverted", lambda: e.args[0]
         case Transposed():
             yield f"{e.args[0]} isn't transposed", lambda: e.args[0]
+        case Entrywise():
+            yield f"no {type(e).__name__.lower()} of {e.args[0]}", lambda: e.args[0]
+        case Beside():
+            for position in range(len(e.args)):
+                yield f"sign of {e.args[position]}", lambda p=position: _negated(e, p)
+            yield "the blocks in a row swapped", lambda: Beside(*reversed(e.args))
+        case RowProducts():
+            yield "the row products in the other order", lambda: RowProducts(*reversed(e.args))
         case TokenSum():
             summand, index, lower, upper = e.args
             yield "the sum ends one token early", lambda: TokenSum(summand, index, lower, upper - 1)
@@ -164,8 +175,7 @@ def _candidates(e: Any, others: list[Any]) -> Iterator[tuple[str, Any]]:
 
 def _sums(e: Sum) -> Iterator[tuple[str, Any]]:
     for position, term in enumerate(e.args):
-        negated = [-a if k == position else a for k, a in enumerate(e.args)]
-        yield f"sign of {term}", lambda terms=negated: Sum(*terms)
+        yield f"sign of {term}", lambda p=position: _negated(e, p)
         yield f"without {term}", lambda p=position: _without(e, p)
 
 
@@ -181,6 +191,10 @@ def _products(e: Product) -> Iterator[tuple[str, Any]]:
             yield f"{e.args[position - 1]} and {factor} swapped", lambda factors=order: Product(*factors)
     yield f"sign of {e}", lambda: -e
     yield f"{e} twice", lambda: 2 * e
+
+
+def _negated(e: Any, position: int) -> Any:
+    return e.func(*(-a if k == position else a for k, a in enumerate(e.args)))
 
 
 def _without(e: Any, position: int) -> Any:

@@ -1,0 +1,104 @@
+"""The verdicts of a document's claims, computed from the verdicts of the identities and facts that decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from derivations.language.claims import Claim, ClaimVerdict
+from numerics.proofs.ladder import Report
+
+
+@dataclass(frozen=True)
+class Decider:
+    """One identity or fact that a claim rests on: its id, what it is to the claim, and its verdict."""
+
+    id: str
+    role: str
+    verdict: str
+
+    def as_json(self) -> dict[str, str]:
+        """The record of `verify --json`."""
+        return {"id": self.id, "role": self.role, "verdict": self.verdict}
+
+
+@dataclass(frozen=True)
+class ClaimReport:
+    """A claim with its verdict.
+
+    `assumptions` lists what has to be assumed, each shown to be needed; `unexpected` says what the verdict lacks.
+    """
+
+    claim: Claim
+    verdict: ClaimVerdict
+    decided_by: tuple[Decider, ...]
+    assumptions: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is the expected one, and nothing that it rests on is missing."""
+        return self.verdict == self.claim.expected and not self.unexpected
+
+    def as_json(self) -> dict[str, Any]:
+        """The record of `verify --json`."""
+        record = {
+            "id": self.claim.id,
+            "says": self.claim.says,
+            "place": self.claim.place,
+            "expected": self.claim.expected,
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "decided_by": [decider.as_json() for decider in self.decided_by],
+            "assumptions": list(self.assumptions),
+        }
+        extra = {"would_decide": self.claim.would_decide, "note": self.claim.note, "unexpected": list(self.unexpected)}
+        return record | {key: value for key, value in extra.items() if value}
+
+
+HOLDS, FALSE, WITHOUT, CORRECTED = "shows it", "is the claim as stated", "is the claim without", "is the correction"
+
+
+def decide(claim: Claim, reports: Mapping[str, Report]) -> ClaimReport:
+    """The verdict of a claim.
+
+    It holds where everything in `by` holds, under assumptions where there are some; it is refuted where everything in
+    `false` is refuted and the correction in `by` holds. Anything else is unknown.
+    """
+    if claim.expected == "empirical":
+        return ClaimReport(claim, "empirical", ())
+    shows = CORRECTED if claim.false else HOLDS
+    wanted = [(name, shows, "holds") for name in claim.by]
+    wanted += [(name, FALSE, "refuted") for name in claim.false]
+    wanted += [(name, f"{WITHOUT} '{assumption}'", "refuted") for assumption, name in claim.only_if.items()]
+    deciders, missing = [], []
+    for name, role, verdict in wanted:
+        report = reports.get(name)
+        found = report.verdict if report else "unknown"
+        deciders.append(Decider(name, role, found))
+        if report is None:
+            missing.append(f"{name} {role}, and there is no such identity or fact")
+        elif found != verdict or not report.ok:
+            missing.append(f"{name} {role}, and should be {verdict}, but is {found}")
+    assumptions = tuple(claim.only_if) + _assumptions(claim, reports)
+    verdict = "unknown" if missing else _verdict(claim, assumptions)
+    return ClaimReport(claim, verdict, tuple(deciders), assumptions, tuple(missing))
+
+
+def _assumptions(claim: Claim, reports: Mapping[str, Report]) -> tuple[str, ...]:
+    """The assumptions of the identities that show the claim."""
+    found = (reports[name].assumptions for name in claim.by if name in reports)
+    return tuple(dict.fromkeys(assumption for own in found for assumption in own))
+
+
+def _verdict(claim: Claim, assumptions: Sequence[str]) -> ClaimVerdict:
+    if claim.false:
+        return "refuted"
+    return "holds under assumptions" if assumptions else "holds"
+
+
+def decide_all(claims: Sequence[Claim], reports: Sequence[Report]) -> tuple[ClaimReport, ...]:
+    """The verdicts of the claims whose deciders all have a report; the others weren't asked for."""
+    by_id = {report.id: report for report in reports}
+    return tuple(decide(claim, by_id) for claim in claims if set(claim.deciders) <= by_id.keys())

@@ -1,0 +1,86 @@
+"""The one rung of a fact: its check, carried out exactly.
+
+A count is made by walking the form with sizes alone, at every combination of a few small sizes; the polynomial through
+these points is unique, and is checked at larger sizes besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+from sympy import Expr, Rational, Symbol, expand, interpolate, sympify
+
+from derivations.language.facts import Counts, Fact, Finding
+from derivations.language.symbols import d_k, d_v, n
+from numerics.algebras.counting import Counting, Sized
+from numerics.evaluate import CHUNK
+from numerics.evidence import Evidence
+from numerics.inputs import shape_of
+from numerics.run import run
+
+DEGREES = {n: 3, d_k: 3, d_v: 2}
+"""The highest power of each dimension in a count: n^3 for a general inverse, d_k^3 for one of a state."""
+BEYOND = ((11, 7, 5), (9, 8, 6), (13, 6, 9))
+"""Sizes outside of those that the polynomial is fitted to."""
+LONG = 100
+"""Added to n for the largest value, which is a polynomial where n is large against d_k and d_v."""
+
+
+def check(fact: Fact) -> Evidence:
+    """The evidence for one fact: on the exact rung, since no check rounds."""
+    begun = perf_counter()
+    found = count(fact.check) if isinstance(fact.check, Counts) else fact.check.find()
+    verdict: Any = {True: "holds", False: "refuted", None: "unknown"}[found.holds]
+    details = {"method": fact.check.method, "shown": found.shown, **found.details}
+    message = "" if found.holds else found.shown
+    return Evidence("exact", verdict, (), perf_counter() - begun, message, details)
+
+
+def count(counts: Counts) -> Finding:
+    """The polynomial that a form's count is, against the one that was stated."""
+    found = fitted(counts)
+    stated = sympify(counts.polynomial)
+    symbols: tuple[Any, ...] = tuple(DEGREES)
+    for length, *widths in BEYOND:
+        sizes = (length * (counts.chunk or 1) + _first_length(counts), *widths)
+        counted = counted_at(counts, sizes)
+        if counted != found.subs(dict(zip(symbols, sizes, strict=True))):
+            return Finding(None, f"{counted} at n, d_k, d_v = {sizes}: the count isn't a polynomial in these")
+    return Finding(expand(found - stated) == 0, f"{counts.quantity}: {found}", {"counted": str(found)})
+
+
+def fitted(counts: Counts) -> Expr:
+    """The polynomial in n, d_k and d_v through the counts at small sizes."""
+    step = counts.chunk or 1
+    values: dict[tuple[int, ...], Any] = {}
+    first = _first_length(counts)
+    points = {n: range(first + step, first + step * (DEGREES[n] + 2), step)}
+    points |= {x: range(1, DEGREES[x] + 2) for x in (d_k, d_v)}
+    for sizes in product(*points.values()):
+        values[sizes] = Rational(counted_at(counts, sizes))
+    for symbol in reversed(list(points)):  # the last dimension first, so that a key loses its last entry
+        rest = dict.fromkeys(sizes[:-1] for sizes in values)
+        values = {head: _through({x: values[*head, x] for x in points[symbol]}, symbol) for head in rest}
+    return values[()]
+
+
+def _through(points: Mapping[int, Expr], symbol: Symbol) -> Expr:
+    return expand(interpolate([(x, y) for x, y in points.items()], symbol))
+
+
+def _first_length(counts: Counts) -> int:
+    return LONG * (counts.chunk or 1) if counts.quantity == "largest value" else 0
+
+
+def counted_at(counts: Counts, sizes: tuple[int, ...]) -> int:
+    """What is counted at these values of n, d_k and d_v."""
+    algebra = Counting()
+    env: dict[Any, Any] = {n: sizes[0], d_k: sizes[1], d_v: sizes[2], CHUNK: counts.chunk or sizes[0]}
+    env |= counts.at
+    for x in sorted(counts.form.symbols() | set(counts.form.states), key=str):
+        env[x] = Sized(*shape_of(x, env))
+    run(counts.form, env, algebra)
+    return algebra.quantity(counts.quantity)
