@@ -80,9 +80,15 @@ def evaluate(e: Basic, env: Environment, algebra: Algebra) -> Value:
         KeyError: a symbol has no value.
     """
     if e in env:
-        return env[e]
+        value = env[e]
+        return _as_scalar(e, value, env, algebra) if isinstance(value, int | range) else value
     kind: Any = type(e)
     return _rule_for(kind)(e, env, algebra)
+
+
+def _as_scalar(e: Basic, value: int | range, env: Environment, algebra: Algebra) -> Value:
+    """A dimension, or a position counted from 1."""
+    return _one_by_one(e, e, env, algebra) if isinstance(value, range) else algebra.number(Rational(integer(e, env)))
 
 
 @cache
@@ -99,6 +105,8 @@ def integer(e: Basic, env: Environment) -> int:
         return int(e)
     if isinstance(e, Symbol):
         return env[e] if e.is_positive else env[e] + 1  # dimensions are positive, positions are kept from 0
+    if isinstance(e, Pow) and e.exp.is_Integer and e.exp.is_positive:
+        return integer(e.base, env) ** int(e.exp)
     if isinstance(e, Add | Mul):
         values = [integer(a, env) for a in e.args]
         return sum(values) if isinstance(e, Add) else _product_of(values)
@@ -130,7 +138,9 @@ def _product(e: Any, env: Environment, algebra: Algebra) -> Value:
     value = None
     while factors:
         factor = factors.pop()
-        if value is not None and _has_solved_terms(factor):
+        if value is not None and isinstance(factor, Product) and factor.has(Inverted):
+            factors.extend(factor.args)  # each of its systems is solved for the few columns of the value
+        elif value is not None and _has_solved_terms(factor):
             value = _applied(factor, value, env, algebra)
         elif isinstance(factor, Diagonal) and value is not None:
             value = algebra.multiply(evaluate(factor.args[0], env, algebra), value)

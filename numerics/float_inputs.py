@@ -10,9 +10,8 @@ from sympy import Basic, Eq
 
 from derivations.language.expressions import Statement
 from derivations.language.statements import Identity
-from derivations.language.symbols import ChannelGate, Gate, Named
+from derivations.language.symbols import ChannelGate, Gate, Named, t
 from derivations.language.symbols import Sequence as TokenSequence
-from derivations.language.symbols import t
 from numerics.algebras.floats import numpy_float64
 from numerics.evaluate import evaluate
 from numerics.inputs import DRAWS, CannotDraw, Plan, Sizes, add_values, base_point, fulfilled, plan, shape_of

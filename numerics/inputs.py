@@ -21,7 +21,7 @@ from sympy.core.relational import Ge, Gt, Le, Lt, Ne, Relational
 
 from derivations.language.assumptions import Assumption
 from derivations.language.errors import NoMeaning, UndefinedValue
-from derivations.language.expressions import Inverted, ScalarOf, Statement, TraceOf
+from derivations.language.expressions import Diagonal, Inverted, ScalarOf, Statement, TraceOf
 from derivations.language.forms import sequence_of
 from derivations.language.statements import Identity
 from derivations.language.structure import structure
@@ -292,7 +292,7 @@ def _reflected(norm_squared: Rational, axis: Value, algebra: Algebra) -> Value:
 
 
 def _angles(cosine: Basic, sine: Basic, half: Value, algebra: Algebra) -> dict[Any, Value]:
-    """(1 - u^2) / (1 + u^2) and 2 u / (1 + u^2): every point of the circle but (-1, 0), u the tangent of half the angle."""
+    """(1 - u^2) / (1 + u^2) and 2 u / (1 + u^2): all of the circle but (-1, 0), u the tangent of half the angle."""
     one, square = algebra.number(Rational(1)), algebra.multiply(half, half)
     scale = algebra.reciprocal(algebra.add(one, square))
     twice = algebra.add(half, half)
@@ -354,6 +354,9 @@ RELATIONS: dict[type, Callable[[Any, Any], bool]] = {
 def fulfilled(assumption: Assumption, env: Mapping[Any, Any], algebra: Algebra) -> bool:
     """Whether inputs in an ordered number system fulfil an assumption, at every token and in the whole batch."""
     condition = assumption.condition
+    if isinstance(condition, Diagonal):  # floats divide by zero and say nothing
+        column, positions = condition.args[0], range(_length(condition, env))
+        return all(np.all(evaluate(column, {**env, t: position}, algebra) != 0) for position in positions)
     if isinstance(condition, Statement):
         try:
             for position in range(_length(condition, env)):

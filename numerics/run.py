@@ -15,7 +15,7 @@ from typing import Any
 from sympy import Basic, Rational, preorder_traversal
 
 from derivations.language.errors import NoMeaning
-from derivations.language.expressions import Scaled, Sum
+from derivations.language.expressions import Exponential, Hadamard, Scaled, Sum
 from derivations.language.forms import (
     Algorithm,
     Chunkwise,
@@ -53,7 +53,7 @@ def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
     """
     match form:
         case Closed():
-            return Outcome(evaluate(form.expression, env, algebra))
+            return Outcome(evaluate(form.expression, _with_common(form.expression, env, algebra), algebra))
         case TokenRows():
             return Outcome(algebra.stack(_columns(form.row, env, algebra)))
         case SumOfSquares():
@@ -146,6 +146,23 @@ def _written(recurrence: Recurrence, env: Environment, states: States, algebra: 
     return {
         x: evaluate(update, before, algebra) for x, update in zip(recurrence.states, recurrence.updates, strict=True)
     }
+
+
+def _with_common(e: Basic, env: Environment, algebra: Algebra) -> Environment:
+    """The environment, and in it the weights that stand in an expression more than once, as in a normalised one."""
+    known = dict(env)
+    for common in _repeated_weights(e):
+        known[common] = evaluate(common, known, algebra)
+    return known
+
+
+@cache
+def _repeated_weights(e: Any) -> tuple[Basic, ...]:
+    count: dict[Basic, int] = {}
+    for part in preorder_traversal(e):
+        if isinstance(part, Exponential | Hadamard) and not part.atoms(Token, GateToken):
+            count[part] = count.get(part, 0) + 1
+    return tuple(sorted((part for part, times in count.items() if times > 1), key=lambda part: part.count_ops()))
 
 
 @cache

@@ -74,6 +74,9 @@ Gamma, Gamma_strict, Gamma_shifted = Decay(gamma), StrictDecay(gamma), ShiftedDe
 """The decay masks of gamma."""
 
 __all__ = [
+    "NEGATIVE",
+    "POSITIVE",
+    "REALS",
     "Algorithm",
     "Assumption",
     "CausalMask",
@@ -104,15 +107,12 @@ __all__ = [
     "K",
     "M",
     "M_strict",
-    "NEGATIVE",
     "Ne",
     "NoMeaning",
     "Ones",
-    "POSITIVE",
     "Parameter",
     "Printed",
     "Q",
-    "REALS",
     "RangeWithin",
     "Rational",
     "Recurrence",

@@ -39,7 +39,8 @@ class Assumption:
         """The condition in the given style."""
         printer = Printer(style)
         if isinstance(self.condition, Diagonal):
-            return f"{printer(self.condition.args[0])} {SIGNS[Ne][0 if style.hadamard == ' ⊙ ' else 1]} 0 everywhere"
+            column = printer(self.condition.args[0])
+            return f"{column} != 0 everywhere" if style.hadamard == " ⊙ " else rf"{column} \ne 0\ \text{{everywhere}}"
         if isinstance(self.condition, Statement):
             return (
                 f"{printer(self.condition)} invertible"

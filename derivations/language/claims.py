@@ -37,9 +37,9 @@ class Claim:
     says: str
     place: str
     expected: Literal["holds", "holds under assumptions", "refuted", "empirical"]
-    by: tuple[str, ...] = ()
+    by: str | tuple[str, ...] = ()
     only_if: Mapping[str, str] = field(default_factory=dict)
-    false: tuple[str, ...] = ()
+    false: str | tuple[str, ...] = ()
     would_decide: str = ""
     note: str = ""
     source: Place = field(default_factory=caller)
@@ -56,7 +56,9 @@ class Claim:
         if self.expected not in EXPECTED:
             return f"is expected to be one of {', '.join(EXPECTED)}, not {self.expected!r}"
         if self.expected == "empirical":
-            return "" if self.would_decide and not self.deciders else "is empirical: say what would decide it, and no more"
+            return (
+                "" if self.would_decide and not self.deciders else "is empirical: say what would decide it, and no more"
+            )
         if self.expected == "refuted":
             return "" if self.false and self.by else "is refuted: give what is false and its correction"
         return "" if self.by and not self.false else "holds: give what shows it"

@@ -17,6 +17,7 @@ from derivations.language.expressions import (
     Hadamard,
     Inverted,
     Product,
+    ScalarExponential,
     ScalarOf,
     Statement,
     Sum,
@@ -52,6 +53,8 @@ def derivative(e: Basic, variable: Named, along: Statement) -> Basic:
             return -(e @ derivative(e.args[0], variable, along) @ e)
         case Exponential():
             return e.hadamard(derivative(e.args[0], variable, along))
+        case ScalarExponential():
+            return e * derivative(e.args[0], variable, along)
         case Below() | Beside():
             return type(e)(*(derivative(a, variable, along) for a in e.args))
         case TokenSum():

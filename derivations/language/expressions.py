@@ -277,7 +277,7 @@ class Entrywise(Statement):
     """A function of each entry of a matrix."""
 
     def __new__(cls, matrix: Statement) -> Entrywise:
-        return Basic.__new__(cls, matrix)
+        return Basic.__new__(cls, _matrix(matrix))
 
     @property
     def shape(self) -> Shape:
@@ -300,7 +300,7 @@ class Below(Statement):
     """Two matrices or more below one another."""
 
     def __new__(cls, *blocks: Statement) -> Below:
-        for block in blocks[1:]:
+        for block in map(_matrix, blocks):
             if block.shape[1] != blocks[0].shape[1]:
                 raise ShapeError(_unequal("below", "columns", blocks[0], block))
         return Basic.__new__(cls, *blocks)
@@ -314,7 +314,7 @@ class Beside(Statement):
     """Two matrices or more beside one another."""
 
     def __new__(cls, *blocks: Statement) -> Beside:
-        for block in blocks[1:]:
+        for block in map(_matrix, blocks):
             if block.shape[0] != blocks[0].shape[0]:
                 raise ShapeError(_unequal("beside", "rows", blocks[0], block))
         return Basic.__new__(cls, *blocks)
@@ -333,7 +333,7 @@ class RowProducts(Statement):
     """Row by row the Kronecker product of two matrices' rows: (a (x) b)^T (c (x) d) = (a^T c)(b^T d)."""
 
     def __new__(cls, left: Statement, right: Statement) -> RowProducts:
-        if left.shape[0] != right.shape[0]:
+        if _matrix(left).shape[0] != _matrix(right).shape[0]:
             raise ShapeError(_unequal("in the row products with", "rows", left, right))
         return Basic.__new__(cls, left, right)
 

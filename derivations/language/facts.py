@@ -65,7 +65,7 @@ class Fact:
             raise StatementError(f"a fact is expected to be 'holds' or 'refuted', not {self.expected!r}")
 
 
-POINTS = tuple(map(Rational, ("1/2", "2", "1/3", "3", "3/4", "5")))
+POINTS = tuple(map(Rational, ("1/2", "2", "1/3", "3", "3/4", "5", "-1/2", "-2")))
 """Where two expressions that may differ are compared."""
 DIGITS = 30
 
@@ -84,6 +84,8 @@ class Equal(Check):
 
     def find(self) -> Finding:
         left, right = sympify(self.left), sympify(self.right)
+        if getattr(left, "shape", ()) != getattr(right, "shape", ()):
+            return Finding(False, f"{_short(left)} and {_short(right)} have different shapes")
         pairs = list(zip(left, right, strict=True)) if isinstance(left, MatrixBase) else [(left, right)]
         for a, b in pairs:
             found = _compared(a, b)
@@ -108,11 +110,21 @@ def _compared(a: Any, b: Any) -> Finding:
     symbols = sorted(done_a.free_symbols | done_b.free_symbols, key=str)
     for values in product(POINTS, repeat=min(len(symbols), 3)):
         point = dict(zip(symbols, [*values, *values * len(symbols)], strict=False))
+        if not all(_admits(x, value) for x, value in point.items()):
+            continue
         at = [side.subs(point).evalf(DIGITS) for side in (done_a, done_b)]
-        if all(x.is_number for x in at) and abs(at[0] - at[1]) > Rational(1, 10**15):
+        gap = abs(at[0] - at[1]) if all(x.is_number for x in at) else S.NaN
+        if gap is not S.NaN and gap > Rational(1, 10**15):
             where = ", ".join(f"{x} = {value}" for x, value in point.items())
-            return Finding(False, f"{_short(at[0].n(6))} against {_short(at[1].n(6))}" + (f" at {where}" if where else ""))
+            return Finding(
+                False, f"{_short(at[0].n(6))} against {_short(at[1].n(6))}" + (f" at {where}" if where else "")
+            )
     return Finding(None, f"{_short(difference)} isn't reduced to zero, and no point was found where it differs from it")
+
+
+def _admits(x: Basic, value: Expr) -> bool:
+    """Whether the assumptions of a symbol allow a value."""
+    return all(getattr(value, f"is_{name}") in (holds, None) for name, holds in x.assumptions0.items())
 
 
 @dataclass(frozen=True)
@@ -145,7 +157,7 @@ class Printed(Check):
         exact, printed = Fraction(self.value), Decimal(self.printed)
         exponent = printed.as_tuple().exponent
         digits = -exponent if isinstance(exponent, int) else 0
-        holds = round(exact, digits) == Fraction(printed)
+        holds = abs(exact - Fraction(printed)) <= Fraction(10) ** -digits / 2  # a tie may be rounded either way
         shown = str(exact) if exact.denominator == 1 else f"{float(exact):.6g}"
         return Finding(holds, f"{shown} {self.unit}".rstrip() + f", printed as {self.printed}")
 

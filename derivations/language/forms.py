@@ -60,7 +60,8 @@ class Form:
         All replacements happen at once; a key may be a token (its value is taken at every t), a whole sequence or a
         scalar.
         """
-        return Substituted(self, dict(mapping))
+        values = {key: value if isinstance(value, Form) else sympify(value) for key, value in mapping.items()}
+        return Substituted(self, values)
 
     def where(self, defined: Token | GateToken | Named, definition: Basic | Form) -> Defined:
         """The form with one of its sequences defined token by token; the definition of u_t may read u_j for j < t."""
@@ -69,6 +70,11 @@ class Form:
     def lines(self, style: Style) -> list[tuple[str, str]]:
         """The form as equations: (left side, right side) in the given style."""
         raise NotImplementedError
+
+    @property
+    def output_line(self) -> int:
+        """Which of the lines says what the output is."""
+        return -1
 
 
 def free_inputs(expression: Basic) -> set[Basic]:
@@ -294,6 +300,10 @@ class Recurrence(Form):
             out += [(zero[x], Printer(style)(value)) for x, value in zip(self.states, self.initial, strict=True)]
         return out
 
+    @property
+    def output_line(self) -> int:
+        return len(self.states)
+
     def _output_name(self, style: Style) -> str:
         return style.subscript("o", "t")
 
@@ -404,6 +414,13 @@ def sequence_of(token: Basic) -> Basic:
     return token.sequence if isinstance(token, Token | GateToken) else token
 
 
+def _reads_token_t(value: Any) -> bool:
+    """Whether an expression means another thing at every token."""
+    if isinstance(value, Form):
+        return False
+    return any(x.index == t for x in sympify(value).atoms(Token, GateToken)) and not value.atoms(TokenSum)
+
+
 @dataclass(frozen=True)
 class Substituted(Form):
     """A form on other inputs, see `Form.substitute`."""
@@ -415,6 +432,8 @@ class Substituted(Form):
         for key, value in self.mapping.items():
             if isinstance(key, Token | GateToken) and key.index != t:
                 raise StatementError(f"a token is replaced at position t, not at {key.index}")
+            if not isinstance(key, Token | GateToken | Form) and _reads_token_t(value):
+                raise StatementError(f"{value} is read at token t, and {key} has no token: replace a sequence's token")
             expected = getattr(key, "shape", (1, 1))
             same_shape("substitute", expected, getattr(value, "shape", (1, 1)), (str(key), str(value)))
 
@@ -426,17 +445,27 @@ class Substituted(Form):
     def states(self) -> States:  # type: ignore[override]
         return self.form.states
 
+    @property
+    def output_line(self) -> int:
+        return self.form.output_line if self.form.output_line >= 0 else len(self.form.lines(TEXT)) - 1
+
     def expressions(self) -> dict[str, Basic]:
-        return self.form.expressions() | {
-            f"for {key}": sympify(value) for key, value in self.mapping.items() if not isinstance(value, Form)
-        }
+        found = self.form.expressions()
+        for key, value in self.mapping.items():
+            own = value.expressions() if isinstance(value, Form) else {"": value}
+            found |= {f"for {key}: {part}": e for part, e in own.items()}
+        return found
 
     def with_expressions(self, changed: Mapping[str, Basic]) -> Substituted:
-        inner = {key: e for key, e in changed.items() if not key.startswith("for ")}
-        return Substituted(
-            self.form.with_expressions(inner),
-            {key: changed.get(f"for {key}", value) for key, value in self.mapping.items()},
-        )
+        def replaced(key: Any, value: Any) -> Any:
+            prefix = f"for {key}: "
+            own = {part.removeprefix(prefix): e for part, e in changed.items() if part.startswith(prefix)}
+            return value.with_expressions(own) if isinstance(value, Form) else own.get("", value)
+
+        prefixes = tuple(f"for {key}: " for key in self.mapping)
+        inner = {part: e for part, e in changed.items() if not part.startswith(prefixes)}
+        values = {key: replaced(key, value) for key, value in self.mapping.items()}
+        return Substituted(self.form.with_expressions(inner), values)
 
     def symbols(self) -> set[Basic]:
         found = self.form.symbols() - {sequence_of(key) for key in self.mapping}
@@ -447,10 +476,15 @@ class Substituted(Form):
     def lines(self, style: Style) -> list[tuple[str, str]]:
         write = Printer(style)
         arrow = r"\leftarrow" if style is LATEX else "<-"
-        return [
-            *self.form.lines(style),
-            *((f"{write(key)} {arrow}", write(sympify(value))) for key, value in self.mapping.items()),
-        ]
+        lines = self.form.lines(style)
+        for key, value in self.mapping.items():
+            if isinstance(value, Form):
+                own, output = value.lines(style), value.output_line
+                own[output] = (f"{write(key)} {arrow}", own[output][1])
+                lines += own
+            else:
+                lines.append((f"{write(key)} {arrow}", write(value)))
+        return lines
 
 
 @dataclass(frozen=True)
@@ -473,13 +507,21 @@ class Defined(Form):
     def states(self) -> States:  # type: ignore[override]
         return self.form.states
 
+    @property
+    def output_line(self) -> int:
+        return self.form.output_line if self.form.output_line >= 0 else len(self.form.lines(TEXT)) - 1
+
     def expressions(self) -> dict[str, Basic]:
         own = self.definition.expressions() if isinstance(self.definition, Form) else {"": self.definition}
-        return self.form.expressions() | {f"where {key}": e for key, e in own.items()}
+        return self.form.expressions() | {f"{self._prefix}{key}": e for key, e in own.items()}
+
+    @property
+    def _prefix(self) -> str:
+        return f"where {self.defined}: "
 
     def with_expressions(self, changed: Mapping[str, Basic]) -> Defined:
-        inner = {key: e for key, e in changed.items() if not key.startswith("where ")}
-        own = {key.removeprefix("where "): e for key, e in changed.items() if key.startswith("where ")}
+        inner = {key: e for key, e in changed.items() if not key.startswith(self._prefix)}
+        own = {key.removeprefix(self._prefix): e for key, e in changed.items() if key.startswith(self._prefix)}
         if isinstance(self.definition, Form):
             definition: Basic | Form = self.definition.with_expressions(own)
         else:
@@ -494,7 +536,8 @@ class Defined(Form):
         write = Printer(style)
         if isinstance(self.definition, Form):
             own = self.definition.lines(style)
-            own = [*own[:-1], (write(self.defined), own[-1][1])]
+            output = self.definition.output_line
+            own[output] = (write(self.defined), own[output][1])
         else:
             own = [(write(self.defined), write(self.definition))]
         return [*self.form.lines(style), *own]

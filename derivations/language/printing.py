@@ -178,7 +178,13 @@ class Printer:
 
     def _renamed(self, e: Basic) -> dict[Basic, Symbol]:
         """The scalars inside `e` that read a renamed symbol, as symbols that SymPy prints as they are."""
-        inside = e.atoms(*{type(a) for a in preorder_traversal(e) if type(a).__name__ in ("ScalarOf", "TraceOf", "ScalarExponential")})
+        inside = e.atoms(
+            *{
+                type(a)
+                for a in preorder_traversal(e)
+                if type(a).__name__ in ("ScalarOf", "TraceOf", "ScalarExponential")
+            }
+        )
         return {a: Symbol(self.at_least(a, ATOM)) for a in inside if any(a.has(x) for x in self.names)}
 
     def _Product(self, e: Any) -> tuple[str, int]:

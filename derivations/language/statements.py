@@ -119,7 +119,11 @@ class Reduction(Identity):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.general and self.special and self.condition):
-            raise StatementError(f"the reduction {self.name!r} names its general and its special system, and a condition")
+            raise StatementError(
+                f"the reduction {self.name!r} names its general and its special system, and a condition"
+            )
+        if not self.says:
+            object.__setattr__(self, "says", f"With {self.condition}, {self.general} is {self.special}.")
 
 
 @dataclass(frozen=True, eq=False)

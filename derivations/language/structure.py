@@ -10,7 +10,19 @@ from dataclasses import dataclass
 
 from sympy import Basic
 
-from derivations.language.expressions import Diagonal, Eye, Hadamard, Inverted, Product, Scaled, Sum, Transposed, Zeros
+from derivations.language.expressions import (
+    Diagonal,
+    Exponential,
+    Eye,
+    Hadamard,
+    Inverted,
+    Logarithm,
+    Product,
+    Scaled,
+    Sum,
+    Transposed,
+    Zeros,
+)
 from derivations.language.masks import CausalMask, Decay, ShiftedDecay, StrictDecay, StrictMask, Toeplitz
 
 
@@ -44,6 +56,8 @@ def structure(e: Basic) -> Structure:
             return Structure(lower=True, strict=True)
         case Toeplitz():
             return Structure(lower=True)
+        case Exponential():
+            return _of_exponential(e.args[0])
         case CausalMask() | Decay():
             return Structure(lower=True, unit=True)
         case Transposed():
@@ -56,6 +70,13 @@ def structure(e: Basic) -> Structure:
         case Hadamard() | Sum() | Product():
             return _combined(e)
     return GENERAL
+
+
+def _of_exponential(exponent: Basic) -> Structure:
+    """exp(X + log M) has the zeros of M: log 0 is -oo."""
+    terms = exponent.args if isinstance(exponent, Sum) else (exponent,)
+    masks = [structure(term.args[0]) for term in terms if isinstance(term, Logarithm)]
+    return Structure(*(any(getattr(mask, name) for mask in masks) for name in ("lower", "upper", "strict")))
 
 
 def _combined(e: Basic) -> Structure:

@@ -19,13 +19,16 @@ from numerics.algebras.contract import Algebra, Positions
 
 @dataclass(frozen=True, eq=False)
 class Sized:
-    """Rows, columns and the terms of a sum; `constant` for numbers, `mask` for zeros and ones."""
+    """Rows, columns and the terms of a sum; `constant` for numbers, `mask` for zeros and ones, and `diagonal` for one
+    number a row.
+    """
 
     rows: int
     columns: int
     constant: bool = False
     mask: bool = False
     terms: int = 1
+    diagonal: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -34,7 +37,7 @@ class Sized:
     @property
     def size(self) -> int:
         """How many numbers it is made of."""
-        return self.rows * self.columns * self.terms
+        return self.rows * (1 if self.diagonal else self.columns) * self.terms
 
 
 class Counting(Algebra):
@@ -140,7 +143,7 @@ class Counting(Algebra):
             self._substitute(size, columns, structure.unit)
         else:
             eliminated = sum(k * k for k in range(size))
-            self.tally["multiplications"] += eliminated
+            self.tally["multiplications"] += eliminated + size * (size - 1) // 2  # the factors of the rows as well
             self.tally["additions"] += eliminated
             self._substitute(size, columns, unit=True)
             self._substitute(size, columns, unit=False)
@@ -153,7 +156,7 @@ class Counting(Algebra):
         self.tally["divisions"] += 0 if unit else size
 
     def diagonal(self, column: Sized) -> Sized:
-        return replace(column, columns=column.rows)
+        return replace(column, columns=column.rows, diagonal=True)
 
     def trace(self, a: Sized) -> Sized:
         self.tally["additions"] += a.rows - 1
@@ -176,7 +179,7 @@ class Counting(Algebra):
 
     def concatenate(self, blocks: Sequence[Sized]) -> Sized:
         constant, mask = (all(getattr(b, kind) for b in blocks) for kind in ("constant", "mask"))
-        return Sized(sum(b.rows for b in blocks), blocks[0].columns, constant, mask)
+        return Sized(sum(b.rows for b in blocks), blocks[0].columns, constant, mask, max(b.terms for b in blocks))
 
     def total(self, a: Sized) -> Sized:
         self.tally["additions"] += a.rows * a.columns * (a.terms - 1)

@@ -55,7 +55,8 @@ class Degree:
 
     `by_row` keeps the rows of a sequence apart, whose denominators differ. `slope` is for lower triangular n x n
     matrices made of decays: entry (i, j) has at most the degree numerator + slope (i - j). `terms` counts the
-    positions that a sum runs over. In a `chain` each row divides the next.
+    positions that a sum runs over. In a `chain` each row divides the next. A `whole` value is a token, whose entries
+    are always used together.
     """
 
     numerator: int
@@ -66,6 +67,7 @@ class Degree:
     slope: int = 0
     terms: int = 1
     chain: bool = False
+    whole: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,14 +116,15 @@ def _added(a: Degree, b: Degree) -> Degree:
     """A sum over the common denominator."""
     common = _least_common(a.denominator, b.denominator)
     numerators = (x.numerator + common.degree - x.denominator.degree for x in (a, b))
-    return Degree(max(numerators), common, *_broadcast(a, b), slope=max(a.slope, b.slope), terms=max(a.terms, b.terms))
+    slope, terms, whole = max(a.slope, b.slope), max(a.terms, b.terms), a.whole or b.whole
+    return Degree(max(numerators), common, *_broadcast(a, b), slope=slope, terms=terms, whole=whole)
 
 
 def _times(a: Degree, b: Degree) -> Degree:
     """An entrywise product."""
     denominator = _multiplied(a.denominator, b.denominator)
     numerator, slope, terms = a.numerator + b.numerator, a.slope + b.slope, max(a.terms, b.terms)
-    return Degree(numerator, denominator, *_broadcast(a, b), slope=slope, terms=terms)
+    return Degree(numerator, denominator, *_broadcast(a, b), slope=slope, terms=terms, whole=a.whole or b.whole)
 
 
 def _joined(rows: Sequence[Degree]) -> tuple[int, Denominator]:
@@ -154,7 +157,8 @@ class Degrees(Algebra):
 
     def _from_rows(self, rows: Sequence[Degree], columns: int) -> Degree:
         numerator, denominator = _joined(rows)
-        return Degree(numerator, denominator, len(rows), columns, tuple(rows) if denominator else ())
+        terms = max(row.terms for row in rows)
+        return Degree(numerator, denominator, len(rows), columns, tuple(rows) if denominator else (), terms=terms)
 
     def number(self, value: Rational) -> Degree:
         del value
@@ -185,7 +189,8 @@ class Degrees(Algebra):
 
     def add(self, a: Degree, b: Degree) -> Degree:
         if a.is_plain and b.is_plain:
-            return Degree(max(a.numerator, b.numerator), NO_DENOMINATOR, *_broadcast(a, b), slope=max(a.slope, b.slope))
+            numerator, slope, whole = max(a.numerator, b.numerator), max(a.slope, b.slope), a.whole or b.whole
+            return Degree(numerator, NO_DENOMINATOR, *_broadcast(a, b), slope=slope, whole=whole)
         return self._row_by_row(a, b, _added)
 
     def negate(self, a: Degree) -> Degree:
@@ -193,7 +198,8 @@ class Degrees(Algebra):
 
     def multiply(self, a: Degree, b: Degree) -> Degree:
         if a.is_plain and b.is_plain:
-            return Degree(a.numerator + b.numerator, NO_DENOMINATOR, *_broadcast(a, b), slope=a.slope + b.slope)
+            numerator, slope, whole = a.numerator + b.numerator, a.slope + b.slope, a.whole or b.whole
+            return Degree(numerator, NO_DENOMINATOR, *_broadcast(a, b), slope=slope, whole=whole)
         return self._row_by_row(a, b, _times)
 
     def matmul(self, a: Degree, b: Degree) -> Degree:
@@ -210,16 +216,18 @@ class Degrees(Algebra):
         return replace(a, rows=a.columns, columns=a.rows, by_row=(), chain=False)
 
     def reciprocal(self, a: Degree) -> Degree:
-        if a.chain:  # each row divides the last one
-            return replace(self.reciprocal(replace(a, rows=1, by_row=(), chain=False)), rows=a.rows)
-        if a.rows > 1:
+        if a.chain:  # each row divides the last one, and is written over it
+            over_last = self.reciprocal(replace(a, rows=1, by_row=(), chain=False))
+            return replace(over_last, numerator=a.columns * a.numerator, rows=a.rows)
+        if a.rows > 1 and not a.whole:
             rows = a.by_row or (replace(a, rows=1),) * a.rows
             return self._from_rows([self.reciprocal(row) for row in rows], a.columns)
         a = a.flat()
         # the entries of a row are divided by different things, and written over the product of these
-        others = (a.columns - 1) * a.numerator
+        entries = a.rows * a.columns
+        others = (entries - 1) * a.numerator
         inverted = replace(a, numerator=a.denominator.degree + others, denominator=NO_DENOMINATOR)
-        return self._divided(inverted, a.columns * a.numerator)
+        return self._divided(inverted, entries * a.numerator)
 
     def _divided(self, value: Degree, degree: int) -> Degree:
         """`value` divided by something new of this degree; by as many different things as a sum over positions has
@@ -235,7 +243,7 @@ class Degrees(Algebra):
         return a
 
     def solve(self, a: Degree, b: Degree, structure: Structure) -> Degree:
-        size, b = a.rows, replace(b.flat(), by_row=(), terms=max(a.terms, b.terms))
+        size, b = a.rows, replace(b.flat(), by_row=(), terms=max(a.terms, b.terms), chain=False)
         own = a.denominator.degree
         if structure.unit and (structure.lower or structure.upper):
             # along a path i > j > ... > l of substitutions the slopes add up to (i - l) slope
@@ -257,9 +265,9 @@ class Degrees(Algebra):
         rows = sequence.by_row
         if isinstance(position, int):
             chosen = rows[position] if rows else sequence
-            return Degree(chosen.numerator, chosen.denominator, sequence.columns, 1)
+            return Degree(chosen.numerator, chosen.denominator, sequence.columns, 1, whole=True)
         numerator, denominator = _joined(rows[position.start : position.stop] if rows else (sequence,))
-        return Degree(numerator, denominator, sequence.columns, 1, terms=len(position))
+        return Degree(numerator, denominator, sequence.columns, 1, terms=len(position), whole=True)
 
     def block(self, sequence: Degree, start: int, stop: int) -> Degree:
         sequence = sequence.flat()

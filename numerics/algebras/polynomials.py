@@ -173,7 +173,6 @@ class Polynomials(ObjectAlgebra):
         if new:
             raise NewExponents(tuple(new))
         out = np.empty(a.shape, dtype=object)
-        out.flat = [None] * a.size
         for place, terms in zip(np.ndindex(*a.shape), exponents, strict=True):
             out[place] = self._product_of_exponentials(terms)
         return out

@@ -1,7 +1,8 @@
 """Weights of exponents: how many independent exponentials an exponential is a product of.
 
 Entry (i, j) of exp(Q K^T) counts as one independent unit, a cumulative sum of n log gates as a product of n; the weight
-is the degree of the exponential in these units. Inner products of two sequences of width d >= n are independent.
+is the degree of the exponential in these units. Inner products of two sequences of width d >= n are independent; of
+other products, such as a step times a rate, this is a model.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class Weights(Algebra):
         return replace(sequence, rows=stop - start)
 
     def _largest(self, values: Sequence[Weight]) -> Weight:
-        return replace(values[0], size=max(v.size for v in values), constant=all(v.constant for v in values))
+        size, terms = (max(getattr(v, kind) for v in values) for kind in ("size", "terms"))
+        return replace(values[0], size=size, constant=all(v.constant for v in values), terms=terms)
 
     def stack(self, columns: Sequence[Weight]) -> Weight:
         return replace(self._largest(columns), rows=len(columns), columns=columns[0].rows)
@@ -121,5 +123,7 @@ class Weights(Algebra):
 
 
 def degree_of_exponential(weight: Weight) -> Degree:
-    """A product of so many units, some of them inverted."""
-    return Degree(weight.size, NO_DENOMINATOR, weight.rows, weight.columns)
+    """A product of so many units, some of them inverted: E + 1/E - c has two zeros, as many as a polynomial of twice
+    the degree.
+    """
+    return Degree(2 * weight.size, NO_DENOMINATOR, weight.rows, weight.columns)

@@ -22,27 +22,45 @@ HALF = 16
 UNITS = PRIME - 1
 
 
+DEEP = 40
+"""How many values may wait for one another before they are computed: each waits on Python's stack."""
+
+
 class Both:
-    """A value, and the same as an exponent, which is computed when an exponential asks for it."""
+    """A value, and the same as an exponent. Each is computed when it is asked for: scores are needed as exponents only.
 
-    __slots__ = ("_exponent", "_found", "value")
+    `depth` counts the values that this one waits for, one within the other.
+    """
 
-    def __init__(self, value: Value, exponent: Callable[[], Value]) -> None:
-        self.value, self._exponent, self._found = value, exponent, None
+    __slots__ = ("_exponent", "_exponent_found", "_value", "_value_found", "depth")
+
+    def __init__(self, value: Callable[[], Value], exponent: Callable[[], Value], depth: int = 0) -> None:
+        self._value, self._exponent, self.depth = value, exponent, depth
+        self._value_found: Value = None
+        self._exponent_found: Value = None
+        if depth > DEEP:
+            self.value  # noqa: B018  (computed now)
+
+    @property
+    def value(self) -> Value:
+        """The value."""
+        if self._value_found is None:
+            self._value_found, self.depth = self._value(), 0
+        return self._value_found
 
     @property
     def exponent(self) -> Value:
         """The exponent; NoMeaning where the value isn't a polynomial in the inputs."""
-        if self._found is None:
-            self._found = self._exponent()
-        return self._found
+        if self._exponent_found is None:
+            self._exponent_found = self._exponent()
+        return self._exponent_found
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
 
     def __getitem__(self, index: Any) -> Both:
-        return Both(self.value[index], lambda: self.exponent[index])
+        return Both(lambda: self.value[index], lambda: self.exponent[index], self.depth + 1)
 
 
 def plain(value: Any) -> Any:
@@ -60,12 +78,19 @@ def _values(argument: Any) -> Any:
     return [_values(a) for a in argument] if isinstance(argument, list | tuple) else plain(argument)
 
 
+def _depth(argument: Any) -> int:
+    if isinstance(argument, list | tuple):
+        return max(map(_depth, argument), default=0)
+    return argument.depth if isinstance(argument, Both) else 0
+
+
 def _lifted(name: str) -> Callable[..., Both]:
     """An operation on both."""
 
     def operation(self: WithExponents, *arguments: Any) -> Both:
-        value = getattr(self.values, name)(*map(_values, arguments))
-        return Both(value, lambda: getattr(self.exponents, name)(*map(_exponents, arguments)))
+        value = lambda: getattr(self.values, name)(*map(_values, arguments))
+        exponent = lambda: getattr(self.exponents, name)(*map(_exponents, arguments))
+        return Both(value, exponent, 1 + _depth(arguments))
 
     return operation
 
@@ -74,7 +99,8 @@ def _lifted_value(name: str) -> Callable[..., Both]:
     """An operation that exponents don't have."""
 
     def operation(self: WithExponents, *arguments: Any) -> Both:
-        return Both(getattr(self.values, name)(*map(_values, arguments)), _no_exponent(name))
+        value = lambda: getattr(self.values, name)(*map(_values, arguments))
+        return Both(value, _no_exponent(name), 1 + _depth(arguments))
 
     return operation
 
@@ -101,21 +127,39 @@ class WithExponents(Algebra):
 
     def lift(self, value: Value, exponent: Value) -> Both:
         """An input."""
-        return Both(value, lambda: exponent)
+        return Both(lambda: value, lambda: exponent)
 
     def exponential(self, a: Both) -> Both:
-        return Both(self.power_of(a.exponent), _no_exponent("exponential"))
+        return Both(lambda: self.power_of(a.exponent), _no_exponent("exponential"), 1 + a.depth)
 
     # signatures and meanings are those of the contract
-    for _name in (
-        *("number", "zeros", "ones", "lower", "identity", "add", "negate", "subtract", "multiply", "matmul"),
-        *("transpose", "diagonal", "trace", "token", "block", "stack", "along", "concatenate", "total"),
-        *("sum_of_products", "decay", "shifted_decay", "cumulative_product", "remaining_product"),
-    ):
-        locals()[_name] = _lifted(_name)
-    for _name in ("reciprocal", "solve", "sqrt"):
-        locals()[_name] = _lifted_value(_name)
-    del _name
+    number = _lifted("number")
+    zeros = _lifted("zeros")
+    ones = _lifted("ones")
+    lower = _lifted("lower")
+    identity = _lifted("identity")
+    add = _lifted("add")
+    negate = _lifted("negate")
+    subtract = _lifted("subtract")
+    multiply = _lifted("multiply")
+    matmul = _lifted("matmul")
+    transpose = _lifted("transpose")
+    diagonal = _lifted("diagonal")
+    trace = _lifted("trace")
+    token = _lifted("token")
+    block = _lifted("block")
+    stack = _lifted("stack")
+    along = _lifted("along")
+    concatenate = _lifted("concatenate")
+    total = _lifted("total")
+    sum_of_products = _lifted("sum_of_products")
+    decay = _lifted("decay")
+    shifted_decay = _lifted("shifted_decay")
+    cumulative_product = _lifted("cumulative_product")
+    remaining_product = _lifted("remaining_product")
+    reciprocal = _lifted_value("reciprocal")
+    solve = _lifted_value("solve")
+    sqrt = _lifted_value("sqrt")
 
 
 class Exponents(ArrayAlgebra):

@@ -70,7 +70,7 @@ def _simplest_point(identity: Identity, gap: Gap) -> dict[Any, Any] | None:
 
 
 def _candidates(identity: Identity, gap: Gap, how: Plan) -> Iterator[dict[Any, Any]]:
-    if not how.spheres:
+    if not (how.spheres or how.circles):  # ones lie on neither
         relevant = _relevant(identity, gap)
         for count in range(min(CHANGED_ENTRIES, len(relevant)) + 1):
             for names in combinations(relevant, count):

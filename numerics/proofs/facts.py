@@ -13,7 +13,9 @@ from typing import Any
 
 from sympy import Expr, Rational, Symbol, expand, interpolate, sympify
 
-from derivations.language.facts import Counts, Fact, Finding
+from derivations.language.errors import NoMeaning
+from derivations.language.facts import Counts, Fact, Finding, Quantity
+from derivations.language.forms import Form
 from derivations.language.symbols import d_k, d_v, n
 from numerics.algebras.counting import Counting, Sized
 from numerics.evaluate import CHUNK
@@ -25,7 +27,7 @@ DEGREES = {n: 3, d_k: 3, d_v: 2}
 """The highest power of each dimension in a count: n^3 for a general inverse, d_k^3 for one of a state."""
 BEYOND = ((11, 7, 5), (9, 8, 6), (13, 6, 9))
 """Sizes outside of those that the polynomial is fitted to."""
-LONG = 100
+LONG = 40
 """Added to n for the largest value, which is a polynomial where n is large against d_k and d_v."""
 
 
@@ -42,14 +44,41 @@ def check(fact: Fact) -> Evidence:
 def count(counts: Counts) -> Finding:
     """The polynomial that a form's count is, against the one that was stated."""
     found = fitted(counts)
+    misfit = _misfit(counts, found)
+    if misfit:
+        return Finding(None, misfit)
     stated = sympify(counts.polynomial)
+    return Finding(expand(found - stated) == 0, f"{counts.quantity}: {found}", {"counted": str(found)})
+
+
+def counted(form: Form, quantity: Quantity, chunk: int | None = None) -> Expr:
+    """How many operations a form takes, or how many numbers it keeps, as a polynomial in n, d_k and d_v.
+
+    Args:
+        form: what is evaluated.
+        quantity: what is counted, see `derivations.language.facts.Counts`.
+        chunk: the size of a block, for a chunkwise form; the count holds for whole blocks.
+
+    Raises:
+        NoMeaning: the count isn't a polynomial.
+    """
+    counts = Counts(form, quantity, 0, chunk)
+    found = fitted(counts)
+    misfit = _misfit(counts, found)
+    if misfit:
+        raise NoMeaning(misfit)
+    return found
+
+
+def _misfit(counts: Counts, found: Expr) -> str:
+    """Where beyond the sizes that it was fitted to the polynomial isn't the count; empty where it always is."""
     symbols: tuple[Any, ...] = tuple(DEGREES)
     for length, *widths in BEYOND:
         sizes = (length * (counts.chunk or 1) + _first_length(counts), *widths)
-        counted = counted_at(counts, sizes)
-        if counted != found.subs(dict(zip(symbols, sizes, strict=True))):
-            return Finding(None, f"{counted} at n, d_k, d_v = {sizes}: the count isn't a polynomial in these")
-    return Finding(expand(found - stated) == 0, f"{counts.quantity}: {found}", {"counted": str(found)})
+        number = counted_at(counts, sizes)
+        if number != found.subs(dict(zip(symbols, sizes, strict=True))):
+            return f"{number} at n, d_k, d_v = {sizes}: the count isn't a polynomial in these"
+    return ""
 
 
 def fitted(counts: Counts) -> Expr:

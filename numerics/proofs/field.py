@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from math import ceil, log2
 from time import perf_counter
 from typing import Any
@@ -18,9 +20,10 @@ import numpy as np
 from sympy import Basic
 
 from derivations.language.errors import NoMeaning, UndefinedValue
-from derivations.language.expressions import Exponential, ScalarExponential
+from derivations.language.expressions import Exponential, Product, ScalarExponential
 from derivations.language.forms import Closed, Defined, Form, Substituted, free_inputs, sequence_of
 from derivations.language.statements import Identity
+from derivations.language.structure import structure
 from derivations.language.symbols import Parameter, n, t
 from numerics.algebras.contract import Algebra
 from numerics.algebras.degrees import Degree, Degrees
@@ -33,21 +36,23 @@ from numerics.inputs import CannotDraw, Sizes, degree_inputs, field_inputs, plan
 from numerics.proofs.compare import probe, readings, recurrences, sides
 from numerics.run import Outcome, run, run_on, start, step
 
-PRODUCTION = Sizes(n=1031, d_k=64, d_v=48, chunk=64)
+PRODUCTION = Sizes(n=521, d_k=64, d_v=48, chunk=64)
 """A prime length: the last chunk is ragged."""
 WHERE_REFUTED = Sizes(n=67, d_k=8, d_v=6, chunk=16)
 """A false identity shows at any size; there is no need for a large one."""
-SCORES = Sizes(n=521, d_k=587, d_v=48, chunk=64)
-"""With exponentials: queries and keys so wide that all n x n scores are independent, see numerics/algebras/weights.py."""
+WIDER = 66
+"""With exponentials of scores: by how much queries and keys are wider than the length, so that all scores are
+independent; see numerics/algebras/weights.py.
+"""
 ERROR_BITS = 60
 """Trials are added until the error bound is below 2^-60."""
 REDRAWS = 3
 
 
-def check(identity: Identity, seed: int = 0, sizes: Sizes | None = None) -> Evidence:
-    """The field rung of one identity."""
+def check(identity: Identity, seed: int = 0, sizes: Sizes | None = None, length: int | None = None) -> Evidence:
+    """The field rung of one identity, at the sizes given, or at production sizes with another length."""
     begun = perf_counter()
-    sizes = sizes or production_sizes(identity)
+    sizes = sizes or production_sizes(identity, length)
     details: dict[str, Any] = {"prime": PRIME, "seed": seed}
 
     def evidence(verdict: Any, message: str = "") -> Evidence:
@@ -66,16 +71,20 @@ def check(identity: Identity, seed: int = 0, sizes: Sizes | None = None) -> Evid
     if trials == 0:
         return evidence("unknown", f"the sides agree, but a degree of about 2^{degree.bit_length()} gives no bound")
     details |= {"degree": degree, "trials": trials}
+    if has_exponentials(identity):
+        details["bound_assumes"] = "exponentials of different exponents are independent uniform units"
     details["error_bound"] = (degree / PRIME) ** trials
     details["error_bound_log2"] = round(trials * log2(max(degree, 1) / PRIME), 1)
     return evidence("holds")
 
 
-def production_sizes(identity: Identity) -> Sizes:
-    """The sizes at which an identity is checked."""
+def production_sizes(identity: Identity, length: int | None = None) -> Sizes:
+    """The sizes at which an identity is checked, with this length where one that holds is asked for."""
     if identity.expected == "refuted":
         return WHERE_REFUTED
-    return SCORES if has_exponentials(identity) else PRODUCTION
+    length = length or PRODUCTION.n
+    wide = any(_has_scores(e) for e in _exponents(identity))
+    return replace(PRODUCTION, n=length, d_k=length + WIDER if wide else PRODUCTION.d_k)
 
 
 def trials_for(degree: int) -> int:
@@ -105,8 +114,26 @@ def _lifted_degree(value: Any, both: WithExponents) -> Any:
 
 def has_exponentials(identity: Identity) -> bool:
     """Whether an exponential stands in either side, so that inputs are needed as exponents too."""
-    forms = (identity.left, identity.right)
-    return any(e.has(Exponential, ScalarExponential) for form in forms for e in form.expressions().values())
+    return bool(_exponents(identity))
+
+
+def _exponents(identity: Identity) -> set[Basic]:
+    """What stands in exponents on either side."""
+    parts = [e for form in (identity.left, identity.right) for e in form.expressions().values()]
+    return {x.args[0] for e in parts for x in e.atoms(Exponential, ScalarExponential)}
+
+
+def _has_scores(exponent: Basic) -> bool:
+    """Whether an exponent contains inner products over the width of tokens, which is then chosen large."""
+    neighbours = (pair for e in exponent.atoms(Product) for pair in pairwise(e.args))
+    return any(
+        right.shape[0] not in (1, n) for left, right in neighbours if not (_is_diagonal(left) or _is_diagonal(right))
+    )
+
+
+def _is_diagonal(e: Any) -> bool:
+    known = structure(e)
+    return known.lower and known.upper
 
 
 def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Degrees) -> int:
@@ -199,7 +226,8 @@ class _Remembering:
         for value in given.values():
             read |= free_inputs(value)
         for x in sorted(read, key=str):
-            yield str(x), x in env, x in self.how.squares, self.how.spheres.get(x), given.get(x)
+            special = x in self.how.squares, self.how.spheres.get(x), x in self.how.circles, x in self.how.sines
+            yield str(x), x in env, *special, given.get(x)
 
 
 def _outcome_at_once(form: Form, env: Mapping[Any, Any], algebra: Algebra) -> Outcome:

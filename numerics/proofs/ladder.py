@@ -23,12 +23,13 @@ USUAL = RUNGS[:-1]
 
 @dataclass(frozen=True)
 class Options:
-    """What a climb needs beyond the identity: the seed, and the float number systems of this machine (NumPy float64
-    where empty).
+    """What a climb needs beyond the identity: the seed, the float number systems of this machine (NumPy float64 where
+    empty), and the length on the field rung, where it isn't the usual one.
     """
 
     seed: int = 0
     floats: Sequence[Floats] = field(default=())
+    length: int | None = None
 
 
 COMPARING = {"exact", "field", "floats"}
@@ -37,7 +38,7 @@ COMPARING = {"exact", "field", "floats"}
 CLIMB: dict[str, Callable[[Identity, Options], Evidence]] = {
     "typed": lambda identity, options: typed.check(identity),
     "exact": lambda identity, options: exact.check(identity),
-    "field": lambda identity, options: field_rung.check(identity, options.seed),
+    "field": lambda identity, options: field_rung.check(identity, options.seed, length=options.length),
     "floats": lambda identity, options: floats.check(identity, options.seed, options.floats),
     "assumptions": lambda identity, options: assumptions.check(identity),
     "mutants": lambda identity, options: mutants.check(identity),
