@@ -8,9 +8,15 @@ eta is beta there. As one matrix product:
 It is linear attention with V replaced by the corrections U, which solve a triangular system.
 """
 
+from itertools import product
+
+from sympy import Interval, Matrix, Symbol, Union, oo
+
 from derivations.language import I, K, M, M_strict, Q, S, Sequence, V, d_k, d_v, eta, eye, j, k, n, q, t, v
-from derivations.language import Chunkwise, Closed, Derivation, Identity, Recurrence, Source, TokenRows, TokenSum
-from derivations.language import Eq, Ne, Ones, Parameter, assume, derivative, diag, norm_squared, sqrt, trace
+from derivations.language import Chunkwise, Closed, Computed, Counts, Derivation, Equal, Fact, Finding, Identity
+from derivations.language import Recurrence, Source, State, TokenRows, TokenSum
+from derivations.language import REALS, Eq, Ne, Ones, Parameter, RangeWithin, assume, derivative, diag, norm_squared
+from derivations.language import rank_is, sqrt, trace
 
 recurrence = Recurrence(S, update=S + eta[t] * (v - S @ k) @ k.T, readout=S @ q)
 transition = Recurrence(S, update=S @ (eye(d_k) - eta[t] * k @ k.T) + eta[t] * v @ k.T, readout=S @ q)
@@ -74,6 +80,45 @@ combined = Closed(S_0 @ (M_1 @ M_2) + (X_1 @ M_2 + X_2), name="S_2")
 combined_as_printed = Closed(S_0 @ (M_1 @ M_2) + (M_2 @ X_1 + X_2), name="S_2")
 first_two_first = Closed((X_1 @ M_2 + X_2) @ M_3 + X_3, name="X")
 last_two_first = Closed(X_1 @ (M_2 @ M_3) + (X_2 @ M_3 + X_3), name="X")
+
+# the product of the tokens' factors: descending, the last token leftmost, and ascending, as S_t = S_{t-1} (...) has it
+P = State("P", d_k, d_k)
+factor = eye(d_k) - eta[t] * k @ k.T
+descending = Recurrence(P, update=factor @ P, readout=P @ q, initial=eye(d_k)).final()
+ascending = Recurrence(P, update=P @ factor, readout=P @ q, initial=eye(d_k)).final()
+lower_wy, upper_wy = Closed(eye(d_k) - K.T @ T @ K, name="P"), Closed(eye(d_k) - K.T @ T.T @ K, name="P")
+
+# costs: an inverse of any n x n matrix, and the solution of a unit triangular system
+B = Parameter("B", n, n)
+general_inverse, triangular_solution = Closed(B.I), Closed((I + B.hadamard(M_strict)).I @ V)
+
+# in one dimension
+x = Symbol("x", real=True)  # eta |k|^2, or a key
+GROWTH = Union(Interval.open(-oo, -1), Interval.open(1, oo))
+
+
+def strictly_lower(K: Matrix) -> Matrix:
+    """(K K^T) . M^- of explicit keys."""
+    overlaps = K * K.T
+    return Matrix(K.rows, K.rows, lambda row, column: overlaps[row, column] if row > column else 0)
+
+
+def low_rank_below_the_diagonal() -> Finding:
+    """Rows i .. n of columns 1 .. i - 1, in B and in (I + B)^-1, for eight keys in two dimensions."""
+    keys = Matrix([[t % 3 - 1, t % 5 + 1] for t in range(8)])
+    overlaps = strictly_lower(keys)
+    inverse = (Matrix.eye(8) + overlaps).inv()
+    ranks = [matrix[i:, :i].rank() for matrix, i in product((overlaps, inverse), range(1, 8))]
+    return Finding(max(ranks) <= keys.cols, f"ranks {ranks}")
+
+
+def fifty_strong_steps() -> Finding:
+    """The state after 50 times the same pair k = 2, v = 0 with eta = 1, from 1."""
+    state = 1
+    for _ in range(50):
+        state += (0 - state * 2) * 2
+    return Finding(state == 3**50, f"{state}")
+
 
 deltanet = Derivation(
     "deltanet",
@@ -240,10 +285,90 @@ deltanet = Derivation(
             says="Printed with M_2 on the left of X_1, the scan's operator isn't two steps of the recurrence.",
             source="DeltaNet Explained, part II, 'Defining the Associative Operator'",
         ),
+        Identity(
+            "product_of_transitions",
+            descending,
+            lower_wy,
+            says="In descending order, the product of all I - eta k k^T is I - K^T T K.",
+        ),
+        Identity(
+            "ascending_product_is_transposed",
+            ascending,
+            upper_wy,
+            says="In ascending order, as the state is multiplied by them, it has T^T in the place of T.",
+        ),
+        Identity(
+            "ascending_product",
+            ascending,
+            lower_wy,
+            expected="refuted",
+            says="In ascending order with T as it is, it is another matrix.",
+        ),
     ],
     sources=[
         Source("Linear Transformers Are Secretly Fast Weight Programmers", "Schlag et al. 2021", "arXiv:2102.11174"),
         Source("Parallelizing Linear Transformers with the Delta Rule", "Yang et al. 2024", "arXiv:2406.06484"),
         Source("DeltaNet Explained, part II", "Yang 2024", "https://sustcsonglin.github.io/blog/2024/deltanet-2/"),
+    ],
+    facts=[
+        Fact(
+            "stable_strengths",
+            RangeWithin(1 - x, x, Interval(0, 2), Interval(-1, 1)),
+            says="For 0 <= eta |k|^2 <= 2, what the key finds is multiplied by a number between -1 and 1.",
+        ),
+        Fact(
+            "unstable_strengths",
+            RangeWithin(1 - x, x, Union(Interval.open(-oo, 0), Interval.open(2, oo)), GROWTH),
+            says="For any other strength it grows.",
+        ),
+        Fact(
+            "strong_steps_diverge",
+            Computed(fifty_strong_steps, "executed"),
+            says="With eta |k|^2 = 4, fifty steps multiply the state by 3^50.",
+            source="document 000, 'first subtract, then add'",
+        ),
+        Fact(
+            "not_quite_overwritten",
+            Equal(2 * (3 + (5 - 3 * 2) * 2), 2),
+            says="S = 3, k = 2, v = 5 and eta = 1 return 2 for k afterwards, and not 5.",
+            source="document 000, 'first subtract, then add'",
+        ),
+        Fact(
+            "negative_eta_stays",
+            RangeWithin(1 - x**2, x, REALS, Interval(-oo, 1)),
+            says="With eta = 1 a key multiplies what it finds by 1 - k^2 <= 1, where eta = -1, k = 1 multiplies by 2.",
+            source="document 000, 'eta can always be absorbed'",
+        ),
+        Fact(
+            "mask_keeps_the_rank",
+            rank_is(strictly_lower(Matrix([1, 1, 1])), 1),
+            expected="refuted",
+            says="K K^T has the rank one for d_k = 1, and B = (K K^T) . M^- has not: three equal keys give rank two.",
+            source="document 000, on the structure of B",
+        ),
+        Fact(
+            "blocks_below_the_diagonal_have_low_rank",
+            Computed(low_rank_below_the_diagonal, "rank"),
+            says="Every block of B below the diagonal has at most the rank d_k, and so has every block of (I + B)^-1.",
+            source="document 000, on the structure of B",
+        ),
+        Fact(
+            "general_inverse_multiplications",
+            Counts(general_inverse, "multiplications", 4 * n**3 / 3 - n / 3),
+            says="The inverse of an n x n matrix takes about 4 n^3 / 3 multiplications, by elimination.",
+            source="document 000, on the cost of the inverse",
+        ),
+        Fact(
+            "triangular_solve_multiplications",
+            Counts(triangular_solution, "multiplications", n * (n - 1) * d_v / 2),
+            says="To solve (I + B) U = V takes n (n - 1) d_v / 2 multiplications.",
+            source="document 000, on the cost of the inverse",
+        ),
+        Fact(
+            "chunkwise_multiplications",
+            Counts(chunkwise, "multiplications", n * (4 * d_k * d_v + 16 * d_k + 14 * d_v + 12), chunk=4),
+            says="In blocks of four tokens the cost is linear in n.",
+            source="document 000, on linear complexity",
+        ),
     ],
 )

@@ -6,12 +6,18 @@ Yang et al. 2025 (arXiv 2505.16381). As one matrix, with J = (I + (W W^T) . M^-)
 
     A = (Q K^T) . M - ((Q W^T) . M) J ((W K^T) . M^-)
 
-The factors stand in descending order, the query's own leftmost. Softmax and scale are left out, as in document 000.
+The factors stand in descending order, the query's own leftmost. The paper has I - beta_s w_s w_s^T, which makes
+
+    J = (I + D_beta ((W W^T) . M^-))^-1 D_beta
+
+Softmax and scale are left out, as in document 000, except for PaTH-FoX.
 """
 
-from derivations.language import I, K, M, M_strict, Q, S, Sequence, V, d_k, eye, i, j, k, n, q, s, t, v
-from derivations.language import Chunkwise, Closed, Derivation, Eq, Identity, Recurrence, Source, Transport
-from derivations.language import assume, norm_squared
+from derivations.forgetting_attention import c, of_logarithms, summed
+from derivations.language import I, K, M, M_strict, Q, S, Sequence, V, beta, d_k, eye, gamma, i, j, k, n, q, s, t, v
+from derivations.language import Chunkwise, Closed, Derivation, Eq, Gamma, Gamma_strict, Identity, Ones, Parameter
+from derivations.language import Recurrence, Source, Statement, Transport, assume, diag, exp, log, norm_squared, sqrt
+from derivations.softmax_attention import mean_of_values
 
 W = Sequence("W", n, d_k)
 w = W[t]
@@ -43,7 +49,43 @@ chunkwise = Chunkwise(
 split = Closed((Q_absolute @ K_absolute.T).hadamard(M), name="A")
 reflected_twice = Recurrence(S, update=S @ (eye(d_k) - w @ w.T) @ (eye(d_k) - w @ w.T) + v @ k.T, readout=S @ q)
 not_reflected = Recurrence(S, update=S + v @ k.T, readout=S @ q)
+x = Parameter("x", d_k)
+squared_factor = Closed((eye(d_k) - x @ x.T) @ (eye(d_k) - x @ x.T), name="R")
+factor_and_rest = Closed(eye(d_k) + (norm_squared(x) - 2) * x @ x.T, name="R")
 reflection = assume(Eq(norm_squared(w), 2), "only then is I - w w^T its own inverse")
+
+# with a strength beta for each factor, as in the paper; the masks are M and M^-, or Gamma and Gamma^-
+factor_with_beta = eye(d_k) - beta[s] * W[s] @ W[s].T
+product_with_beta = Transport(Q[i], factor_with_beta, K[j])
+system_with_beta = I + diag(beta) @ (W @ W.T).hadamard(M_strict)
+J = system_with_beta.I @ diag(beta)
+
+
+def scores(mask: Statement, strict: Statement) -> Statement:
+    """A, with its masks."""
+    system = I + diag(beta) @ (W @ W.T).hadamard(strict)
+    corrections = system.I @ diag(beta) @ (W @ K.T).hadamard(strict)
+    return (Q @ K.T).hadamard(mask) - (Q @ W.T).hadamard(mask) @ corrections
+
+
+matrix_with_beta = Closed(scores(M, M_strict), name="A")
+recurrence_with_beta = Recurrence(S, update=S @ (eye(d_k) - beta[t] * w @ w.T) + v @ k.T, readout=S @ q)
+chunkwise_with_beta = Chunkwise(
+    S,
+    update=S @ (eye(d_k) - W.T @ J.T @ W) + V.T @ (K - (W @ K.T).hadamard(M_strict).T @ J.T @ W),
+    readout=(Q - (Q @ W.T).hadamard(M) @ J @ W) @ S.T + scores(M, M_strict) @ V,
+)
+beta_nonnegative = assume(beta[t] >= 0, "the square root of beta is taken")
+beta_once = Closed(
+    (Q @ K.T).hadamard(M) - (Q @ W.T).hadamard(M) @ system_with_beta.I @ (W @ K.T).hadamard(M_strict), name="A"
+)
+gated_product = Transport(Q[i], gamma[s] * factor_with_beta, K[j])
+gated_matrix = Closed(scores(Gamma, Gamma_strict), name="A")
+
+# PaTH-FoX: the gates fade the exponentials of the scores; X stands for A, or for any other scores
+X = Sequence("X", n, n)
+path_fox = mean_of_values(exp(X).hadamard(Gamma))
+path_fox_biased = mean_of_values(exp(X - Ones(n, 1) @ c.T + log(M)))
 
 path_attention = Derivation(
     "path_attention",
@@ -55,6 +97,9 @@ path_attention = Derivation(
         "recurrence": recurrence,
         "chunkwise": chunkwise,
         "split": split,
+        "product_with_beta": product_with_beta,
+        "matrix_with_beta": matrix_with_beta,
+        "path_fox": path_fox,
     },
     identities=[
         Identity(
@@ -97,6 +142,65 @@ path_attention = Derivation(
             not_reflected,
             assumptions=(reflection,),
             says="With |w|^2 = 2, reflecting twice is doing nothing.",
+        ),
+        Identity(
+            "factor_squared",
+            squared_factor,
+            factor_and_rest,
+            says="Without it, (I - x x^T)^2 = I + (|x|^2 - 2) x x^T: the factor is orthogonal for 0 and 2 alone.",
+        ),
+        Identity(
+            "split_of_other_factors",
+            product,
+            split,
+            expected="refuted",
+            says="Where |w|^2 isn't 2, R_ij isn't R_i R_j^T.",
+        ),
+        Identity(
+            "with_beta",
+            product_with_beta,
+            matrix_with_beta,
+            says="With factors I - beta w w^T, J is (I + D_beta ((W W^T) . M^-))^-1 D_beta.",
+        ),
+        Identity(
+            "beta_absorbed",
+            product_with_beta,
+            product.substitute({w: sqrt(beta[t]) * w}),
+            assumptions=(beta_nonnegative,),
+            says="Scaling w by sqrt(beta) takes beta in.",
+        ),
+        Identity(
+            "beta_is_chunkwise",
+            recurrence_with_beta,
+            chunkwise_with_beta,
+            says="With J in the place of the inverse, the blocks carry the same state.",
+        ),
+        Identity(
+            "beta_once",
+            product_with_beta,
+            beta_once,
+            expected="refuted",
+            says="D_beta stands twice in J, inside the inverse and to its right.",
+        ),
+        Identity(
+            "gates_in_the_product",
+            gated_product,
+            gated_matrix,
+            says="A gate on each factor is Gamma in the place of M. So the scores fade, and not their exponentials.",
+        ),
+        Identity(
+            "path_fox",
+            path_fox.substitute(of_logarithms),
+            path_fox_biased.substitute({c: summed}),
+            says="PaTH-FoX adds -c_j to any scores, the logarithms of the gates up to j.",
+        ),
+        Identity(
+            "mask_left_out",
+            mean_of_values(exp(X + log(M))),
+            mean_of_values(exp(X.hadamard(M))),
+            expected="refuted",
+            says="A is zero above the diagonal, which weighs exp(0) = 1: a softmax of it still needs log M.",
+            source="document 000, PaTH",
         ),
     ],
     sources=[Source("PaTH Attention", "Yang et al. 2025", "arXiv:2505.16381")],
