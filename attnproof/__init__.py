@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from attnproof.catalogue import BrokenModule, Catalogue, CatalogueError, load_catalogue
     from attnproof.verification import Verification, verify
     from numerics.evidence import Counterexample, Evidence
+    from numerics.proofs.facts import counted
     from numerics.proofs.ladder import Report
+    from numerics.proofs.tolerances import tolerances_of
 
     __version__: str
 
@@ -33,7 +35,9 @@ HOMES = {
     "Evidence": "numerics.evidence",
     "Report": "numerics.proofs.ladder",
     "Verification": "attnproof.verification",
+    "counted": "numerics.proofs.facts",
     "load_catalogue": "attnproof.catalogue",
+    "tolerances_of": "numerics.proofs.tolerances",
     "verify": "attnproof.verification",
 }
 """Where each name of the API lives."""
@@ -47,7 +51,9 @@ __all__ = [
     "Report",
     "Verification",
     "__version__",
+    "counted",
     "load_catalogue",
+    "tolerances_of",
     "verify",
 ]
 

@@ -95,12 +95,20 @@ class Catalogue:
         """Every claim of every document, in order."""
         return [claim for document in self.documents.values() for claim in document.claims]
 
+    def decided(self) -> dict[str, list[str]]:
+        """For each identity and fact the ids of the claims that rest on it."""
+        found: dict[str, list[str]] = {}
+        for claim in self.claims():
+            for name in claim.deciders:
+                found.setdefault(name, []).append(claim.id)
+        return found
+
     def reductions(self) -> list[tuple[Entry, Reduction]]:
         """The identities that make one system a special case of another."""
         return [(entry, entry.statement) for entry in self.entries() if isinstance(entry.statement, Reduction)]
 
     def select(self, names: Iterable[str] = ()) -> list[Entry]:
-        """The identities and facts that the names select, once each and in the catalogue's order; all of them without names.
+        """The identities and facts that the names select, in the catalogue's order; all of them without names.
 
         Args:
             names: derivations ("deltanet"), identities ("gated_deltanet.gamma_rewrite"), or patterns of either with
@@ -116,6 +124,19 @@ class Catalogue:
                 raise CatalogueError(self._nothing_named(name))
             chosen |= found
         return [e for e in entries if e.id in chosen or not names]
+
+    def select_claims(self, ids: Iterable[str] = ()) -> list[Claim]:
+        """The claims with these ids, or patterns of ids; all of them without ids.
+
+        Raises:
+            CatalogueError: an id selects nothing.
+        """
+        ids, claims = tuple(ids), self.claims()
+        for pattern in ids:
+            if not any(fnmatchcase(claim.id, pattern) for claim in claims):
+                documents = (f"{x.name} ({x.claims[0].id} to {x.claims[-1].id})" for x in self.documents.values())
+                raise CatalogueError(f"no claim has the id {pattern!r}. There are: {', '.join(documents) or 'none'}")
+        return [claim for claim in claims if not ids or any(fnmatchcase(claim.id, pattern) for pattern in ids)]
 
     def _nothing_named(self, name: str) -> str:
         if name in self.derivations:

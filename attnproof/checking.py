@@ -21,11 +21,13 @@ class Settings:
         folders: the user's folders of derivations.
         rungs: the rungs to climb; a statement is always typed first.
         seed: where the field and floats rungs draw from.
+        length: n on the field rung; the usual one where None.
     """
 
     folders: tuple[str, ...] = ()
     rungs: tuple[str, ...] = USUAL
     seed: int = 0
+    length: int | None = None
 
     def __post_init__(self) -> None:
         unknown = [rung for rung in self.rungs if rung not in RUNGS]
@@ -52,7 +54,7 @@ def check(entry: Entry, settings: Settings) -> Report:
     """Climbs the rungs with one identity; an exception that no rung expects gives an `Unfinished`."""
     floats = float_systems() if "floats" in settings.rungs else ()
     try:
-        return climb(entry.derivation, entry.statement, settings.rungs, Options(settings.seed, floats))
+        return climb(entry.derivation, entry.statement, settings.rungs, Options(settings.seed, floats, settings.length))
     except Exception as error:
         raised = extract_tb(error.__traceback__)[-1]
         return unfinished(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,34 @@ def _verdict(claim: Claim, assumptions: Sequence[str]) -> ClaimVerdict:
     return "holds under assumptions" if assumptions else "holds"
 
 
+def decidable(claims: Sequence[Claim], reports: Sequence[Report]) -> list[Claim]:
+    """The claims that rest on something, all of which has a report: what a check of some systems decides by itself."""
+    known = {report.id for report in reports}
+    return [claim for claim in claims if claim.deciders and known.issuperset(claim.deciders)]
+
+
 def decide_all(claims: Sequence[Claim], reports: Sequence[Report]) -> tuple[ClaimReport, ...]:
-    """The verdicts of the claims whose deciders all have a report; the others weren't asked for."""
+    """The verdicts of claims; one that rests on something without a report is unknown."""
     by_id = {report.id: report for report in reports}
-    return tuple(decide(claim, by_id) for claim in claims if set(claim.deciders) <= by_id.keys())
+    return tuple(decide(claim, by_id) for claim in claims)
+
+
+def why_claim(report: ClaimReport) -> list[str]:
+    """Why a claim's verdict isn't the expected one. No lines where it is."""
+    if report.ok:
+        return []
+    head = f"{report.claim.id}: {report.verdict}, expected: {report.claim.expected} ({report.claim.source})"
+    return [head, *(f"  {text}" for text in report.unexpected)]
+
+
+def claims_summary(reports: Sequence[ClaimReport]) -> str:
+    """204 claims: 110 hold, 56 hold under assumptions, 16 refuted, 22 empirical, 0 unexpected."""
+    count = Counter(report.verdict for report in reports if report.ok)
+    parts = [
+        f"{count['holds']} hold",
+        f"{count['holds under assumptions']} hold under assumptions",
+        f"{count['refuted']} refuted",
+        f"{count['empirical']} empirical",
+        f"{sum(not report.ok for report in reports)} unexpected",
+    ]
+    return f"{len(reports)} {'claim' if len(reports) == 1 else 'claims'}: {', '.join(parts)}"

@@ -13,7 +13,7 @@ from derivations.language.facts import Fact
 from derivations.language.statements import Identity
 from numerics.evidence import Counterexample, Evidence
 from numerics.inputs import label
-from numerics.proofs.ladder import Report
+from numerics.proofs.ladder import FactReport, Report
 
 Rows = list[list[str]]
 
@@ -138,8 +138,11 @@ def summary_of(reports: Sequence[Report], broken: Sequence[BrokenModule]) -> str
     """29 identities: 24 hold, 5 refuted as expected, 0 unexpected; 2 broken modules."""
     expected = [report.verdict for report in reports if report.ok]
     holding, refuted = expected.count("holds"), expected.count("refuted")
+    facts = sum(isinstance(report, FactReport) for report in reports)
+    kinds = [_counted(len(reports) - facts, "identity", "identities")] if facts < len(reports) or not facts else []
+    kinds += [_counted(facts, "fact", "facts")] if facts else []
     text = (
-        f"{_counted(len(reports), 'identity', 'identities')}: {_counted(holding, 'holds', 'hold')}, "
+        f"{' and '.join(kinds)}: {_counted(holding, 'holds', 'hold')}, "
         f"{refuted} refuted as expected, {len(reports) - len(expected)} unexpected"
     )
     return f"{text}; {_counted(len(broken), 'broken module', 'broken modules')}" if broken else text

@@ -15,14 +15,21 @@ from derivations.language.statements import Derivation
 from numerics.evidence import Evidence
 from numerics.proofs.ladder import Report
 
+NOTHING: Mapping[str, Sequence[str]] = {}
+Decided = Mapping[str, Sequence[str]]
+"""The claims that rest on each identity and fact, by its id."""
 
-def derivation_lines(derivation: Derivation, reports: Mapping[str, Report], latex: bool = True) -> list[str]:
+
+def derivation_lines(
+    derivation: Derivation, reports: Mapping[str, Report], latex: bool = True, decided: Decided = NOTHING
+) -> list[str]:
     """A derivation: what it is, its forms, its identities with their evidence, its sources.
 
     Args:
         derivation: what is shown.
         reports: the evidence by the identities' ids; an identity without a report is shown without evidence.
         latex: whether forms are also written in LaTeX.
+        decided: the claims that rest on each identity and fact.
     """
     entries = [Entry(derivation, statement) for statement in derivation.statements]
     lines = [f"{derivation.title} ({derivation.name})", derivation.summary, str(derivation.place), "", "forms"]
@@ -30,16 +37,18 @@ def derivation_lines(derivation: Derivation, reports: Mapping[str, Report], late
         lines += _indented([name, *_indented(_form_lines(form, latex))])
     lines += ["", "identities"]
     for entry in entries:
-        lines += [*_indented(identity_lines(entry, reports.get(entry.id), latex, named=True)), ""]
+        lines += [*_indented(identity_lines(entry, reports.get(entry.id), latex, True, decided)), ""]
     return [*lines, *_source_lines(derivation)]
 
 
-def entry_lines(entry: Entry, report: Report | None, latex: bool = True) -> list[str]:
+def entry_lines(entry: Entry, report: Report | None, latex: bool = True, decided: Decided = NOTHING) -> list[str]:
     """An identity by itself, with both sides written out and its derivation's sources."""
-    return [*identity_lines(entry, report, latex), "", *_source_lines(entry.derivation)]
+    return [*identity_lines(entry, report, latex, decided=decided), "", *_source_lines(entry.derivation)]
 
 
-def identity_lines(entry: Entry, report: Report | None, latex: bool = True, named: bool = False) -> list[str]:
+def identity_lines(
+    entry: Entry, report: Report | None, latex: bool = True, named: bool = False, decided: Decided = NOTHING
+) -> list[str]:
     """An identity: what it says, both sides, assumptions, where it was printed, its evidence and counterexample.
 
     Args:
@@ -47,9 +56,10 @@ def identity_lines(entry: Entry, report: Report | None, latex: bool = True, name
         report: its evidence, if there is any.
         latex: whether the sides are also written in LaTeX.
         named: whether a side that is one of the derivation's forms is given by its name.
+        decided: the claims that rest on each identity and fact.
     """
     if isinstance(entry.statement, Fact):
-        return _fact_lines(entry, entry.statement, report)
+        return _fact_lines(entry, entry.statement, report, decided)
     identity = entry.statement
     lines = [entry.id, *_indented([identity.says] if identity.says else [])]
     body = [f"expected: {identity.expected}"]
@@ -59,17 +69,23 @@ def identity_lines(entry: Entry, report: Report | None, latex: bool = True, name
     if identity.assumptions:
         body += ["assumptions:", *_indented(_assumption_line(a, latex) for a in identity.assumptions)]
     body += [f"printed in: {identity.source}"] if identity.source else []
-    body.append(f"stated in: {identity.place}")
+    body += [*_decides(entry, decided), f"stated in: {identity.place}"]
     return [*lines, *_indented([*body, *(_evidence_lines(entry, report) if report else [])])]
 
 
-def _fact_lines(entry: Entry, fact: Fact, report: Report | None) -> list[str]:
+def _decides(entry: Entry, decided: Decided) -> list[str]:
+    claims = decided.get(entry.id, ())
+    return [f"decides: {', '.join(claims)}"] if claims else []
+
+
+def _fact_lines(entry: Entry, fact: Fact, report: Report | None, decided: Decided) -> list[str]:
     """A fact: what it says, how it is decided, and what that showed."""
     body = [f"expected: {fact.expected}", f"decided by: {fact.check.method}"]
     body += [f"printed in: {fact.source}"] if fact.source else []
-    body.append(f"stated in: {fact.place}")
-    for evidence in report.evidence if report else ():
-        body += [f"verdict: {report.verdict}", f"shown: {evidence.details.get('shown', evidence.message)}"]
+    body += [*_decides(entry, decided), f"stated in: {fact.place}"]
+    if report is not None:
+        shown = [f"shown: {e.details.get('shown', e.message)}" for e in report.evidence]
+        body += [f"verdict: {report.verdict}", *shown]
     return [entry.id, *_indented([fact.says] if fact.says else []), *_indented(body)]
 
 

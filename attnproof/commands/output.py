@@ -1,0 +1,60 @@
+"""What commands print: progress, and tables that are whole wherever they go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from numerics.proofs.ladder import Report
+
+WIDE = 1000
+"""Columns of an output that isn't a terminal: nothing is cut off or folded."""
+NUMBERS = ("seconds", "mutants", "refuted", "equivalent", "holes")
+"""The columns that are written flush right."""
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[Report], None]]:
+    """What is called with each report as it comes: a bar on a terminal, a line for each elsewhere."""
+    if not sys.stdout.isatty():
+        finished = iter(range(1, total + 1))
+        yield lambda report: click.echo(
+            f"{next(finished):>{len(str(total))}}/{total} {report.id}: {report.verdict} in {report.seconds:.1f} s"
+        )
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda report: bar.update(task, advance=1, description=report.id)
+
+
+def table(*heads: str) -> Table:
+    """An empty table with these columns."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in heads:
+        made.add_column(head, overflow="fold", justify="right" if head in NUMBERS else "left")
+    return made
+
+
+def print_table(table: Table) -> None:
+    """Prints a table: folded to a terminal's width, else whole."""
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
+        return
+    console = Console(width=WIDE, highlight=False, force_terminal=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def verdict_text(verdict: str, ok: bool) -> Text:
+    """A verdict, coloured where colours are."""
+    return Text(verdict, style="green" if ok else "bold red")
