@@ -1,7 +1,8 @@
 """Hypothesis profiles, one test per identity and rung, and a user's folder of derivations.
 
-A test that takes `entry` runs once for each identity of the catalogue, with the identity's id: `pytest -k deltanet`
-picks a system, `pytest --derivations DIR` adds a folder of one's own. A new derivation gets its tests with no edit.
+A test that takes `entry` runs once for each identity of the catalogue, with the identity's id, and one that takes
+`fact_entry` once for each fact: `pytest -k deltanet` picks a system, `pytest --derivations DIR` adds a folder of
+one's own. A new derivation gets its tests with no edit.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from attnproof.catalogue import Catalogue, Entry, load_catalogue
+from derivations.language.facts import Fact
+from derivations.language.statements import Identity
 
 settings.register_profile(
     "quick", max_examples=20, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -50,9 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "entry" in metafunc.fixturenames:
-        entries = _catalogue(metafunc.config).entries()
-        metafunc.parametrize("entry", entries, ids=[entry.id for entry in entries])
+    for fixture, kind in (("entry", Identity), ("fact_entry", Fact)):
+        if fixture in metafunc.fixturenames:
+            entries = [e for e in _catalogue(metafunc.config).entries() if isinstance(e.statement, kind)]
+            metafunc.parametrize(fixture, entries, ids=[entry.id for entry in entries])
 
 
 def _catalogue(config: pytest.Config) -> Catalogue:

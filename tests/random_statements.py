@@ -22,20 +22,24 @@ from derivations.language import (
     Ones,
     Q,
     RemainingProduct,
+    RowProducts,
     S,
     Sequence,
     ShiftedDecay,
     Statement,
+    Toeplitz,
     TokenSum,
     TotalProduct,
     V,
     beta,
+    block,
     d_k,
     d_v,
     diag,
     gamma,
     j,
     n,
+    reciprocal,
     scalar,
     t,
     tau,
@@ -47,9 +51,12 @@ c = Symbol("c", real=True)
 ONE = Integer(1)
 
 ATOMS: dict[tuple[Any, Any], list[Any]] = {
-    (n, d_k): [Q, K],
-    (n, d_v): [V],
-    (n, n): [X, I, M, M_strict, Gamma, Gamma_strict, Gamma_shifted, Decay(beta), ShiftedDecay(beta), diag(gamma)],
+    (n, d_k): [Q, K, CumulativeProduct(K)],
+    (n, d_v): [V, RemainingProduct(V)],
+    (n, n): [
+        *(X, I, M, M_strict, Gamma, Gamma_strict, Gamma_shifted, Decay(beta), ShiftedDecay(beta), diag(gamma)),
+        *(Toeplitz(gamma), RowProducts(Q, V) @ RowProducts(K, V).T),
+    ],
     (n, 1): [gamma, beta, CumulativeProduct(gamma), RemainingProduct(beta), X[t]],
     (d_k, 1): [K[t], Q[t]],
     (d_v, 1): [V[t]],
@@ -57,6 +64,15 @@ ATOMS: dict[tuple[Any, Any], list[Any]] = {
 }
 CONSTANTS = [Ones(n, n)]
 """Of one size only: it is written without."""
+DIVISORS: dict[tuple[Any, Any], list[Any]] = {
+    (n, d_k): [K, Q, CumulativeProduct(Q)],
+    (n, d_v): [V],
+    (n, n): [X, X @ X],
+    (n, 1): [gamma, gamma + beta],
+    (d_k, 1): [K[t]],
+    (d_v, 1): [V[t]],
+}
+"""What a matrix is divided by, entry by entry."""
 RUNNING = {(d_k, 1): K[j], (d_v, 1): V[j], (n, 1): X[j]}
 """Tokens at the position of a sum."""
 SCALARS: list[Expr] = [Integer(2), Integer(-1), Rational(-1, 2), Rational(2, 3), gamma[t], beta[t], c]
@@ -94,6 +110,15 @@ def matrices(shape: tuple[Any, Any], depth: int, in_sum: bool = False) -> st.Sea
     ]
     if shape[0] == shape[1]:
         built.append(st.builds(lambda a: a.I, same))
+    if shape in DIVISORS:
+        divisors = st.sampled_from(DIVISORS[shape])
+        built.append(st.builds(lambda a, b: a.hadamard(reciprocal(b)), same, divisors))
+    blocks = st.sampled_from([n, d_k]).map(lambda m: [(shape[0], m), (shape[0], d_v), (m, shape[1]), (d_v, shape[1])])
+    built.append(
+        blocks.flatmap(lambda shapes: st.tuples(*(inner(*own) for own in shapes))).map(
+            lambda parts: block([parts[:2]]) @ block([[part] for part in parts[2:]])
+        )
+    )
     if shape[1] == 1 and shape[0] != 1:
         built.append(st.builds(lambda a, m: diag(a) @ m, same, same))
     if not in_sum:

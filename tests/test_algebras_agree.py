@@ -1,7 +1,8 @@
 """One statement has one value: the same in the rationals, as a polynomial, modulo p and in floats.
 
 Each item of the table is a statement next to what it means in plain Python loops (plain_python.py). The items use every
-rule of the walk and every kind of form; `test_the_table_is_complete` sees to that.
+rule of the walk and every kind of form; `test_the_table_is_complete` sees to that. Exponentials have a value of their
+own in each number system, see test_exponentials.py.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from sympy import Basic, preorder_traversal
 
 from derivations.language import (
     Algorithm,
+    ChannelGate,
     Chunkwise,
     Closed,
     CumulativeProduct,
@@ -61,10 +63,13 @@ from derivations.language import (
     Rational,
     Recurrence,
     RemainingProduct,
+    RowProducts,
     S,
     Sequence,
     State,
+    Statement,
     Symbol,
+    Toeplitz,
     TokenRows,
     TokenSum,
     TotalProduct,
@@ -73,6 +78,7 @@ from derivations.language import (
     V,
     Zeros,
     beta,
+    block,
     d_k,
     d_v,
     diag,
@@ -84,14 +90,17 @@ from derivations.language import (
     n,
     norm_squared,
     q,
+    reciprocal,
     s,
     scalar,
     sqrt,
     t,
     tau,
+    total,
     trace,
     v,
 )
+from derivations.language.expressions import Exponential, Logarithm, ScalarExponential
 from derivations.language.forms import Substituted, SumOfSquares
 from derivations.language.symbols import Named
 from numerics.algebras.contract import Algebra
@@ -108,6 +117,7 @@ W, U = Sequence("W", n, d_k), Sequence("U", n, d_v)
 w = W[t]
 c = Symbol("c", real=True)
 S_0 = Parameter("S_0", d_v, d_k)
+alpha = ChannelGate("alpha", n, d_k)
 G, H = State("G", d_v, d_k), State("H", d_k, d_k)
 
 
@@ -220,16 +230,16 @@ def two_states(x: Point) -> tuple[Matrix, ...]:
 def chunked(x: Point) -> tuple[Matrix, Matrix]:
     """S <- 2 gamma_1..gamma_C S + V^T D_end K; a block reads the state before it, faded up to each token."""
     state, rows = table(x.d_v, x.d_k, lambda a, b: Fraction(0)), []
-    for block in x.blocks():
-        gates = block.gates("gamma")
-        for a in range(block.n):
-            carried = times(product_of(gates[: a + 1]), [apply(state, block.Q[a])])[0]
+    for piece in x.blocks():
+        gates = piece.gates("gamma")
+        for a in range(piece.n):
+            carried = times(product_of(gates[: a + 1]), [apply(state, piece.Q[a])])[0]
             own = [
-                sum(decay(gates, a, m) * scores(block, a, m) * block.V[m][b] for m in range(block.n))
+                sum(decay(gates, a, m) * scores(piece, a, m) * piece.V[m][b] for m in range(piece.n))
                 for b in range(x.d_v)
             ]
             rows.append([p + r for p, r in zip(carried, own, strict=True)])
-        written = plus(*(times(product_of(gates[m + 1 :]), write(block, m)) for m in range(block.n)))
+        written = plus(*(times(product_of(gates[m + 1 :]), write(piece, m)) for m in range(piece.n)))
         state = plus(times(2 * product_of(gates), state), written)
     return rows, state
 
@@ -237,10 +247,10 @@ def chunked(x: Point) -> tuple[Matrix, Matrix]:
 def chunked_after(x: Point) -> tuple[Matrix, Matrix]:
     """A block that reads the state after it, and that knows its own length: S <- c^n S + n V^T K."""
     state, rows = x.S_0, []
-    for block in x.blocks():
-        written = plus(*(write(block, m) for m in range(block.n)))
-        state = plus(times(x.c[0][0] ** block.n, state), times(block.n, written))
-        rows += [apply(state, query) for query in block.Q]
+    for piece in x.blocks():
+        written = plus(*(write(piece, m) for m in range(piece.n)))
+        state = plus(times(x.c[0][0] ** piece.n, state), times(piece.n, written))
+        rows += [apply(state, query) for query in piece.Q]
     return rows, state
 
 
@@ -266,6 +276,29 @@ def forward_defined(x: Point) -> Matrix:
         known = [sum(u[m][b] * dot(x.K[m], x.K[a]) for m in range(a)) for b in range(x.d_v)]
         u.append([value - part for value, part in zip(x.V[a], known, strict=True)])
     return table(x.n, x.d_v, lambda a, b: sum(u[m][b] * scores(x, a, m) for m in range(a + 1)))
+
+
+def gates_of(x: Point, first: int, last: int) -> list[Any]:
+    """alpha_first . ... . alpha_last, channel by channel; positions are counted from 0."""
+    return [product_of([row[b] for row in x.alpha[first : last + 1]]) for b in range(x.d_k)]
+
+
+def faded_by_channel(x: Point) -> tuple[Matrix, Matrix]:
+    """A block reads the state before it, faded up to each token, and fades what it writes up to its end."""
+    state, rows = table(x.d_v, x.d_k, lambda a, b: Fraction(0)), []
+    for piece in x.blocks():
+        last = piece.n - 1
+        for a in range(piece.n):
+            rows.append(apply(state, [e * g for e, g in zip(piece.Q[a], gates_of(piece, 0, a), strict=True)]))
+        kept = [[e * g for e, g in zip(row, gates_of(piece, 0, last), strict=True)] for row in state]
+        keys = [[e * g for e, g in zip(piece.K[a], gates_of(piece, a + 1, last), strict=True)] for a in range(piece.n)]
+        state = plus(kept, *(outer(piece.V[a], keys[a]) for a in range(piece.n)))
+    return rows, state
+
+
+def convolution(x: Point, kernel: list[Any]) -> Matrix:
+    """Entry (i, j) is c_{i-j+1}, positions counted from 1."""
+    return table(x.n, x.n, lambda a, b: kernel[a - b] if a >= b else Fraction(0))
 
 
 def halves(algebra: Any, K: Any, V: Any) -> Any:
@@ -317,6 +350,97 @@ TABLE: dict[str, Item] = {
         Closed((Q @ K.T).hadamard(Gamma).hadamard(Gamma_strict) @ diag(beta) @ V),
         masked(lambda x, a, b: scores(x, a, b) * decay(x.gates("gamma"), a, b) ** 2 * x.beta[b][0] if a > b else 0),
     ),
+    # a gate for each channel
+    "products of channel gates": Item(
+        Closed(Q.hadamard(CumulativeProduct(alpha)) - K.hadamard(RemainingProduct(alpha))),
+        lambda x: table(
+            x.n, x.d_k, lambda a, b: x.Q[a][b] * gates_of(x, 0, a)[b] - x.K[a][b] * gates_of(x, a + 1, x.n)[b]
+        ),
+    ),
+    "total of channel gates": Item(
+        Closed(Q @ diag(total(alpha))),
+        lambda x: [[e * g for e, g in zip(row, gates_of(x, 0, x.n), strict=True)] for row in x.Q],
+    ),
+    "recurrence with a gate for each channel": Item(
+        Recurrence(S, update=S @ diag(alpha[t]) + v @ k.T, readout=S @ q),
+        recurrent(
+            lambda x, a, state: plus(
+                [[e * g for e, g in zip(row, x.alpha[a], strict=True)] for row in state], write(x, a)
+            )
+        ),
+    ),
+    "blocks with a gate for each channel": Item(
+        Chunkwise(
+            S,
+            update=S @ diag(total(alpha)) + V.T @ K.hadamard(RemainingProduct(alpha)),
+            readout=Q.hadamard(CumulativeProduct(alpha)) @ S.T,
+        ),
+        faded_by_channel,
+    ),
+    # one over each entry; a zero has none
+    "reciprocal": Item(Closed(reciprocal(K)), lambda x: table(x.n, x.d_k, lambda a, b: 1 / x.K[a][b])),
+    "quotient": Item(
+        Closed(Q.hadamard(reciprocal(K + W)).hadamard(Q)),
+        lambda x: table(x.n, x.d_k, lambda a, b: x.Q[a][b] ** 2 / (x.K[a][b] + x.W[a][b])),
+    ),
+    "divided by products of channel gates": Item(
+        Closed(M @ K.hadamard(reciprocal(CumulativeProduct(alpha)))),
+        lambda x: table(x.n, x.d_k, lambda a, b: sum(Fraction(x.K[m][b]) / gates_of(x, 0, m)[b] for m in range(a + 1))),
+    ),
+    # blocks, row products, convolutions
+    "blocks of a matrix": Item(
+        Closed(block([[Q, V], [K, -V]])),
+        lambda x: [
+            *(a + b for a, b in zip(x.Q, x.V, strict=True)),
+            *(a + times(-1, [b])[0] for a, b in zip(x.K, x.V, strict=True)),
+        ],
+    ),
+    "product of blocks": Item(
+        Closed(block([[Q, V, V]]) @ block([[K.T], [V.T], [V.T]]) @ V),
+        masked(lambda x, a, b: scores(x, a, b) + 2 * dot(x.V[a], x.V[b])),
+    ),
+    "system of blocks": Item(
+        Closed(block([[eye(d_k), Zeros(d_k, d_v)], [S_0, eye(d_v)]]).I @ block([[K.T], [V.T]])),
+        lambda x: [*transpose(x.K), *minus(transpose(x.V), product(x.S_0, transpose(x.K)))],
+    ),
+    "blocks in a token sum": Item(
+        TokenRows(TokenSum(gamma[j] * block([[K[j]], [q]]), j, 1, t)),
+        lambda x: table(
+            x.n,
+            2 * x.d_k,
+            lambda a, b: sum(x.gamma[m][0] * (x.K[m] + x.Q[a])[b] for m in range(a + 1)),
+        ),
+    ),
+    "row products": Item(
+        Closed(RowProducts(Q, V)), lambda x: [[e * f for e in x.Q[a] for f in x.V[a]] for a in range(x.n)]
+    ),
+    "inner products of row products": Item(
+        Closed((RowProducts(Q, V) @ RowProducts(K, W @ S_0.T).T).hadamard(M) @ V),
+        masked(lambda x, a, b: scores(x, a, b) * dot(x.V[a], apply(x.S_0, x.W[b])) if b <= a else Fraction(0)),
+    ),
+    "row products in a token sum": Item(
+        TokenRows(TokenSum(RowProducts(K[j].T, V[j].T).T, j, 1, t)),
+        lambda x: [
+            [sum(x.K[m][b] * x.V[m][c] for m in range(a + 1)) for b in range(x.d_k) for c in range(x.d_v)]
+            for a in range(x.n)
+        ],
+    ),
+    "convolution": Item(
+        Closed(Toeplitz(gamma) @ V), masked(lambda x, a, b: x.gates("gamma")[a - b] if b <= a else Fraction(0))
+    ),
+    "convolution with an expression": Item(
+        Closed(V.T @ Toeplitz(Q @ K.T @ beta - gamma)),
+        lambda x: product(
+            transpose(x.V),
+            convolution(x, [row[0] for row in minus(product(x.Q, transpose(x.K), x.beta), x.gamma)]),
+        ),
+    ),
+    "convolution inverted": Item(
+        Closed(Toeplitz(gamma).I @ V), lambda x: product(inverse(convolution(x, x.gates("gamma"))), x.V)
+    ),
+    "convolution inverted on the right": Item(
+        Closed(V.T @ Toeplitz(gamma).I.T), lambda x: transpose(product(inverse(convolution(x, x.gates("gamma"))), x.V))
+    ),
     # inverses: alone, before, behind, between; of every structure
     "inverse alone": Item(Closed((I + Q @ K.T).I), lambda x: inverse(general_system(x))),
     "general system": Item(Closed((I + Q @ K.T).I @ V), lambda x: product(inverse(general_system(x)), x.V)),
@@ -360,6 +484,17 @@ TABLE: dict[str, Item] = {
         lambda x: scalars(x, lambda x, a: 1 / (dot(x.K[a], x.K[a]) * x.gamma[a][0] ** 2) - scores(x, a, a) / 5),
     ),
     "power of the length": Item(Closed(c**n * V), lambda x: scalars(x, lambda x, a: x.c[0][0] ** x.n)),
+    "length as a scalar": Item(
+        Closed(n * V - V / (n + 1)), lambda x: scalars(x, lambda x, a: x.n - Fraction(1, x.n + 1))
+    ),
+    "position as a scalar": Item(
+        TokenRows(t * v + c / t * v - (n - t) * v),
+        lambda x: scalars(x, lambda x, a: a + 1 + x.c[0][0] / (a + 1) - (x.n - a - 1)),
+    ),
+    "running position as a scalar": Item(
+        TokenRows(TokenSum((t - j) * (V[j] @ (K[j].T @ q)) + j * V[j], j, 1, t)),
+        masked(lambda x, a, b: (a - b) * scores(x, a, b) + b + 1 if b <= a else Fraction(0)),
+    ),
     "negative power of a position": Item(
         TokenRows(c ** (1 - t) * v), lambda x: scalars(x, lambda x, a: 1 / x.c[0][0] ** a)
     ),
@@ -529,9 +664,9 @@ TABLE: dict[str, Item] = {
 
 def chunk_reads(x: Point) -> tuple[Matrix, Matrix]:
     state, rows = table(x.d_v, x.d_k, lambda a, b: Fraction(0)), []
-    for block in x.blocks():
-        rows += [apply(state, query) for query in block.Q]
-        state = plus(state, *(outer(block.U[m], block.K[m]) for m in range(block.n)))
+    for piece in x.blocks():
+        rows += [apply(state, query) for query in piece.Q]
+        state = plus(state, *(outer(piece.U[m], piece.K[m]) for m in range(piece.n)))
     return rows, state
 
 
@@ -760,6 +895,10 @@ def test_attention_matrices_times_a_column(form: Form, drawn: Any) -> None:
     assert run_on(form, column, env, Rationals()).tolist() == product(whole, env[column].tolist())
 
 
+WITH_EXPONENTIALS = {Exponential, ScalarExponential, Logarithm}
+"""exp(1) is e in floats, 2 in the rationals, 7 modulo p and a generator among polynomials: see test_exponentials.py."""
+
+
 def test_the_table_is_complete() -> None:
     """Every rule of the walk and every kind of form occurs."""
     forms: set[type] = set()
@@ -769,8 +908,8 @@ def test_the_table_is_complete() -> None:
             forms.add(type(form))
             for e in form.expressions().values():
                 nodes |= {type(a) for a in preorder_traversal(e)}
-    unused = {rule.__name__ for rule in RULES if not any(issubclass(node, rule) for node in nodes)}
-    assert unused == set()
+    unused = {rule for rule in RULES if not any(issubclass(node, rule) for node in nodes)}
+    assert {rule.__name__ for rule in unused - WITH_EXPONENTIALS} == set()
     assert set(kinds(Form)) - forms == set()
 
 
@@ -788,6 +927,29 @@ def kinds(base: type) -> Iterator[type]:
         if kind.__module__ == Form.__module__:
             yield kind
             yield from kinds(kind)
+
+
+class BySubstitution(Rationals):
+    """The rationals without elimination."""
+
+    def solve_general(self, a: Any, b: Any) -> Any:
+        raise AssertionError("a triangular system is solved by elimination")
+
+
+KERNELS = Toeplitz(gamma), Toeplitz(gamma).T, Toeplitz(gamma) @ Toeplitz(gamma), I + Toeplitz(gamma)
+
+
+@pytest.mark.parametrize("system", [f for a in KERNELS for f in (a.I, a.I @ gamma, gamma.T @ a.I)], ids=str)
+def test_convolutions_are_inverted_by_substitution(system: Statement) -> None:
+    env = {n: 4, gamma: objects([[Fraction(e)] for e in (2, -1, 0, 3)])}
+    assert evaluate(system, env, BySubstitution()).tolist() == evaluate(system, env, Eliminating()).tolist()
+
+
+class Eliminating(Rationals):
+    """The rationals without substitution."""
+
+    def solve(self, a: Any, b: Any, structure: Any) -> Any:
+        return self.solve_general(a, b)
 
 
 def test_there_is_no_token_before_the_first() -> None:

@@ -125,7 +125,7 @@ def test_the_record_is_json_in_the_catalogues_order(write, tmp_path, jobs):
         path.parent,
     )
     written = json.loads(record.read_text())
-    assert list(written) == ["version", "seconds", "ok", "seed", "identities", "broken"]
+    assert list(written) == ["version", "seconds", "ok", "seed", "identities", "claims", "broken"]
     assert (written["version"], written["ok"], written["seed"]) == ("0.1.0", False, 7)
     assert written["broken"] == [
         {"file": str(path.parent / "bad.py"), "line": 2, "error": "ZeroDivisionError: division by zero"}
@@ -225,7 +225,7 @@ def group_is_alive(group):
 
 def test_list_shows_derivations_and_identities(write):
     folder = write("mine").parent
-    assert ["mine", "Small", "2"] in rows(run("list", "--derivations", folder).stdout + "\n", "derivation")
+    assert ["mine", "Small", "2", "0"] in rows(run("list", "--derivations", folder).stdout + "\n", "derivation")
     ids = run("list", "--identities", "--derivations", folder).stdout.split()
     assert ids[-2:] == ["mine.transposed", "mine.masked"]
     assert "gated_deltanet.gamma_rewrite" in ids

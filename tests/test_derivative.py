@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from random_statements import X, c, statements
-from sympy import Add, Basic, Expr, Mul, Pow, Rational, Symbol, cancel, diff
+from sympy import Add, Basic, Expr, Mul, Pow, Rational, Symbol, cancel, diff, parse_expr
+from sympy import exp as exponential
 
 from derivations.language import (
     Decay,
@@ -21,31 +22,38 @@ from derivations.language import (
     Ones,
     Parameter,
     Q,
+    RowProducts,
     S,
     Statement,
+    Toeplitz,
     TokenSum,
     UndefinedValue,
     V,
     Zeros,
     beta,
+    block,
     d_k,
     d_v,
     derivative,
     diag,
+    exp,
     eye,
     gamma,
     j,
     k,
+    log,
     n,
     norm_squared,
     q,
+    reciprocal,
     scalar,
+    softmax,
     t,
     trace,
     v,
 )
 from numerics.algebras.objects import matrix_of
-from numerics.algebras.polynomials import Polynomials, RationalFunction
+from numerics.algebras.polynomials import Monomial, NewExponents, Polynomials, RationalFunction
 from numerics.evaluate import evaluate
 
 E, F = Parameter("E", d_v, d_k), Parameter("F", d_v, d_k)
@@ -75,6 +83,14 @@ STATEMENTS: dict[str, Basic] = {
     "loss of linear attention": (trace(S.T @ S) / 2 - scalar(v.T @ S @ k)) * one,
     "loss of a regression": (trace(error @ diag(gamma) @ error.T) + trace(S @ S.T)) / 2 * one,
     "masked": (Q @ S.T @ S @ K.T).hadamard(Gamma) @ V,
+    "exponential": exp(S @ K.T),
+    "exponential of a square": exp(2 * S.hadamard(S) - S),
+    "product of exponentials": exp(S).T @ exp(v @ k.T - S),
+    "exponential of a scalar": exp(scalar(v.T @ S @ k)) ** 2 * S,
+    "softmax": softmax(v.T @ S @ K.T) @ V,
+    "exponentials in a sum over tokens": TokenSum(exp(S @ K[j]).hadamard(V[j]), j, 1, t),
+    "blocks": block([[S, v @ k.T], [S.hadamard(S), S]]),
+    "product of blocks": block([[S.T, eye(d_k)]]) @ block([[S], [k @ v.T @ S]]),
     "without it": v @ k.T,
 }
 
@@ -96,21 +112,32 @@ class Inputs:
             beta: (length, 1),
             c: (1, 1),
         }
-        names = [f"{x}_{a}_{b}" for x, (rows, columns) in shapes.items() for a in range(rows) for b in range(columns)]
-        self.algebra = Polynomials(["z", *names])
+        self.shapes = shapes
+        self.exponents: tuple[Monomial, ...] = ()
+        self.make()
+
+    def make(self) -> None:
+        """The ring, with a generator for the exponential of each monomial that has been met in an exponent."""
+        places = [(x, a, b) for x, (rows, columns) in self.shapes.items() for a in range(rows) for b in range(columns)]
+        self.algebra = Polynomials(["z", *(f"{x}_{a}_{b}" for x, a, b in places)], self.exponents)
         self.env: dict[Any, Any] = dict(self.dimensions)
-        for x, (rows, columns) in shapes.items():
+        for x, (rows, columns) in self.shapes.items():
             entry = lambda a, b, x=x: self.algebra.generator(f"{x}_{a}_{b}")
             self.env[x] = matrix_of([[entry(a, b) for b in range(columns)] for a in range(rows)])
-        self.symbols = [Symbol(name) for name in self.algebra.generators]
+        known = {name: Symbol(name) for name in self.algebra.generators} | {"exp": exponential}
+        self.symbols = [
+            parse_expr(name, known) if name.startswith("exp(") else known[name] for name in self.algebra.generators
+        ]
 
-    def value(self, e: Basic, **changed: Any) -> Any:
-        return evaluate(e, {**self.env, t: 1, **changed}, self.algebra)
-
-    def moved(self, e: Basic, along: Any) -> Any:
-        """The statement at S + z E."""
-        step = self.env[along] * matrix_of([[self.algebra.generator("z")]])
-        return evaluate(e, {**self.env, t: 1, S: self.env[S] + step}, self.algebra)
+    def value(self, e: Basic, direction: Any = None) -> Any:
+        """The statement, at S + z E where a direction E is given."""
+        while True:
+            step = self.env[direction] * matrix_of([[self.algebra.generator("z")]]) if direction else 0
+            try:
+                return evaluate(e, {**self.env, t: 1, S: self.env[S] + step}, self.algebra)
+            except NewExponents as found:
+                self.exponents += found.monomials
+                self.make()
 
     def as_sympy(self, entry: Any) -> Expr:
         if isinstance(entry, RationalFunction):
@@ -127,12 +154,12 @@ SMALL, WIDE = Inputs(2, 1, 2), Inputs(2, 2, 1)
 
 def agrees(e: Statement, inputs: Inputs) -> None:
     found = inputs.value(derivative(e, S, along=E))
-    expected = inputs.moved(e, E)
-    assert found.shape == expected.shape
+    shape, slopes = found.shape, [inputs.as_sympy(entry) for entry in found.ravel()]
+    moved = inputs.value(e, direction=E)
+    assert shape == moved.shape
     z = inputs.symbols[0]
-    for mine, theirs in zip(found.ravel(), expected.ravel(), strict=True):
-        slope = diff(inputs.as_sympy(theirs), z).subs(z, 0)
-        assert cancel(inputs.as_sympy(mine) - slope) == 0
+    for mine, theirs in zip(slopes, moved.ravel(), strict=True):
+        assert cancel(mine - diff(inputs.as_sympy(theirs), z).subs(z, 0)) == 0
 
 
 @pytest.mark.parametrize("inputs", [SMALL, WIDE], ids=["d_k = 1", "d_k = 2"])
@@ -182,8 +209,11 @@ def test_shapes_are_kept() -> None:
 
 @pytest.mark.parametrize(
     "e",
-    [K[t], Decay(gamma) @ V, (gamma[t] ** Rational(1, 2)) * V],
-    ids=["token of the variable", "decay", "root"],
+    [
+        *(K[t], Decay(gamma) @ V, (gamma[t] ** Rational(1, 2)) * V),
+        *(reciprocal(K), RowProducts(K, V), exp(Q + log(K)), Toeplitz(gamma) @ V),
+    ],
+    ids=str,
 )
 def test_no_rule(e: Statement) -> None:
     variable = K if e.has(K) else gamma

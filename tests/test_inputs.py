@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,7 @@ from sympy import Basic, Ge, Le, Lt, Ne
 
 from derivations.language import (
     Assumption,
+    ChannelGate,
     Closed,
     Eq,
     Form,
@@ -43,7 +44,9 @@ from derivations.language import (
     invertible,
     k,
     n,
+    nonzero,
     norm_squared,
+    on_unit_circle,
     q,
     scalar,
     sqrt,
@@ -69,6 +72,8 @@ from numerics.proofs import exact, field, floats, typed
 P = 2**31 - 1
 W, w = Sequence("W", n, d_k), Sequence("W", n, d_k)[t]
 c = Symbol("c", real=True)
+alpha = ChannelGate("alpha", n, d_k)
+cosine, sine = Parameter("C", n, d_k), Parameter("Z", n, d_k)
 SIZES = Sizes(3, 2, 4)
 sizes_and_seeds = {"sizes": st.builds(Sizes, *[st.integers(1, 4)] * 3), "seed": st.integers(0, 2**32 - 1)}
 
@@ -112,6 +117,11 @@ CONDITIONS = {
         invertible(Parameter("A", d_k, d_k)),
         lambda x: abs(np.linalg.det(np.array(x["A"], dtype=float))) > 1e-9 if len(x["A"]) > 1 else x["A"][0][0] != 0,
     ),
+    "no channel gate is zero": Condition(nonzero(alpha[t]), lambda x: all(e != 0 for row in x["alpha"] for e in row)),
+    "no entry is zero": Condition(nonzero(k), lambda x: all(e != 0 for row in x["K"] for e in row)),
+    "no sum is zero": Condition(
+        nonzero(gamma - beta), lambda x: all(g != b for (g,), (b,) in zip(x["gamma"], x["beta"], strict=True))
+    ),
     "a value": Condition(assume(Eq(gamma[t], 1)), lambda x: all(g == 1 for (g,) in x["gamma"])),
     "a value made of others": Condition(
         assume(Eq(gamma[t], 1 - beta[t] * eta[t])),
@@ -125,6 +135,9 @@ ON_A_SPHERE = {
     )
     for norm in (1, 2, 3, 5)
 }
+
+
+ON_A_CIRCLE = reading(on_unit_circle(cosine, sine))
 
 
 def rows_of(env: dict[Any, Any]) -> dict[str, list[list[Any]]]:
@@ -167,6 +180,38 @@ def test_points_of_spheres_in_the_field(norm: int, seed: int, trials: int) -> No
     assert env[W].shape == (trials, 4, 3)
     assert [[dot(row, row) % P for row in trial] for trial in env[W].tolist()] == [[norm] * 4] * trials
     assert len({tuple(row) for trial in env[W].tolist() for row in trial}) == 4 * trials
+
+
+def squares_add_up(a: list[list[Any]], b: list[list[Any]]) -> list[list[Any]]:
+    return [[x * x + y * y for x, y in zip(r, s, strict=True)] for r, s in zip(a, b, strict=True)]
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_points_of_circles(seed: int) -> None:
+    """One point for each entry; few of them are the same."""
+    env = rational_inputs(ON_A_CIRCLE, SIZES, np.random.default_rng(seed))
+    assert squares_add_up(env[cosine].tolist(), env[sine].tolist()) == [[1, 1]] * 3
+    env = field_inputs(ON_A_CIRCLE, SIZES, FiniteField(), np.random.default_rng(seed), 2)
+    c, s = env[cosine].tolist(), env[sine].tolist()
+    assert [[[e % P for e in row] for row in squares_add_up(*both)] for both in zip(c, s, strict=True)] == [
+        [[1, 1]] * 3
+    ] * 2
+    assert len({e for trial in (*c, *s) for row in trial for e in row}) == 24
+    env = float_inputs(ON_A_CIRCLE, Sizes(50, 2, 1), np.random.default_rng(seed))
+    np.testing.assert_allclose(env[cosine] ** 2 + env[sine] ** 2, 1, rtol=1e-14)
+    for part in (env[cosine], env[sine]):  # all the way round
+        assert part.shape == (2, 50, 2)
+        assert part.min() < -0.5 < 0.5 < part.max()
+
+
+def test_symbols_on_circles() -> None:
+    inputs = symbolic_inputs(ON_A_CIRCLE, Sizes(2, 2, 1))
+    algebra = inputs.algebra
+    for c, s in zip(inputs.env[cosine].flat, inputs.env[sine].flat, strict=True):
+        assert algebra.is_zero(c * c + s * s - 1)
+        assert not algebra.is_zero(c * c - s * s)
+        assert not algebra.is_zero(c * inputs.env[sine][0, 0] - 1)
+        assert algebra.modulo_relations(c**3) == c - c * s * s
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -226,6 +271,7 @@ NEVER = {
     "a contradiction": (assume(gamma[t] > 0), assume(gamma[t] < 0)),
     "a norm below zero": (assume(Lt(norm_squared(k), 0)),),
     "a matrix of rank one": (invertible(Parameter("b", d_k) @ Parameter("b", d_k).T),),
+    "a zero that isn't one": (nonzero(k - k),),
     "a value that contradicts": (assume(Eq(gamma[t], 2)), assume(Lt(gamma[t], 1))),
 }
 
@@ -272,11 +318,13 @@ def test_a_seed_gives_the_same_inputs_again(seed: int) -> None:
 
 def test_families_are_what_they_are_called() -> None:
     identity = Identity("x", Recurrence(S, gamma[t] * S + v @ k.T, S @ q), Closed(V))
+    identity = replace(identity, assumptions=(nonzero(alpha[t]),))
     draw = lambda family: float_inputs(identity, Sizes(40, 8, 6), np.random.default_rng(0), family)
     plain = draw("plain")
-    assert 0.02 <= plain[gamma].min() <= plain[gamma].max() <= 1
-    assert abs(draw("gates near one")[gamma] - 1).max() <= 1e-3
-    assert 0 < draw("gates near zero")[gamma].max() <= 1e-3
+    for gates in (gamma, alpha):
+        assert 0.02 <= plain[gates].min() <= plain[gates].max() <= 1
+        assert abs(draw("gates near one")[gates] - 1).max() <= 1e-3
+        assert 0 < draw("gates near zero")[gates].max() <= 1e-3
     repeated = draw("repeated keys")[K]
     assert (repeated[:, ::2] == repeated[:, 1::2]).all()
     rows = (draw("zero rows")[K] == 0).all(axis=-1)

@@ -34,6 +34,7 @@ from plain_python import (
 from random_statements import X, c, statements
 
 from derivations.language import (
+    ChannelGate,
     Chunkwise,
     Closed,
     CumulativeProduct,
@@ -48,12 +49,15 @@ from derivations.language import (
     M,
     M_strict,
     Ones,
+    Parameter,
     Q,
     Recurrence,
     RemainingProduct,
+    RowProducts,
     S,
     Sequence,
     State,
+    Toeplitz,
     TokenRows,
     TokenSum,
     TotalProduct,
@@ -63,24 +67,32 @@ from derivations.language import (
     Zeros,
     alpha,
     beta,
+    block,
     d_k,
     d_v,
     diag,
     eta,
+    exp,
     eye,
     gamma,
     i,
     invertible,
     j,
     k,
+    log,
     n,
+    nonzero,
     norm_squared,
+    on_unit_circle,
     q,
+    reciprocal,
     s,
     scalar,
+    softmax,
     sqrt,
     t,
     tau,
+    total,
     trace,
     v,
 )
@@ -94,6 +106,7 @@ from numerics.evaluate import evaluate
 
 W, U = Sequence("W", n, d_k), Sequence("U", n, d_v)
 H = State("H", d_k, d_k)
+channels = ChannelGate("alpha", n, d_k)
 
 STATEMENTS = {
     "product before entrywise product": (
@@ -187,6 +200,87 @@ STATEMENTS = {
         "(Π_{tau=j + 1..t} gamma_tau) v_j",
         r"\left(\prod_{\tau=j + 1}^{t} \gamma_{\tau}\right) v_{j}",
     ),
+    "exponential": (
+        exp(Q @ K.T + log(M)) @ V,
+        "exp(Q Kᵀ + log(M)) V",
+        r"\exp\left(Q K^{\top} + \log\left(M\right)\right) V",
+    ),
+    "exponential of a scalar": (
+        exp(gamma[t] - 1) * S - 2 * exp(-beta[t]) * S,
+        "exp(gamma_t - 1) S - 2*exp(-beta_t) S",
+        r"\exp\left(\gamma_{t} - 1\right) S - 2 \exp\left(-\beta_{t}\right) S",
+    ),
+    "power of an exponential": (
+        exp(scalar(k.T @ q)) ** 2 * S,
+        "exp(k_tᵀ q_t)**2 S",
+        r"\exp\left(k_{t}^{\top} q_{t}\right)^{2} S",
+    ),
+    "transposed exponential": (exp(Q + K).T, "exp(Q + K)ᵀ", r"\exp\left(Q + K\right)^{\top}"),
+    "softmax": (
+        softmax(Q @ K.T) @ V,
+        "Diag(exp(Q Kᵀ) 𝟏)⁻¹ exp(Q Kᵀ) V",
+        r"\operatorname{Diag}\left(\exp\left(Q K^{\top}\right) \mathbf{1}\right)^{-1}"
+        r" \exp\left(Q K^{\top}\right) V",
+    ),
+    "quotient": (
+        Q.hadamard(reciprocal(K @ H)).hadamard(K) + reciprocal(K),
+        "Q ⊘ (K H) ⊙ K + 𝟏 ⊘ K",
+        r"Q \oslash \left(K H\right) \odot K + \mathbf{1} \oslash K",
+    ),
+    "reciprocal of a sum": (
+        reciprocal(Q + K) @ k,
+        "(𝟏 ⊘ (Q + K)) k_t",
+        r"\left(\mathbf{1} \oslash \left(Q + K\right)\right) k_{t}",
+    ),
+    "reciprocal in other places": (
+        reciprocal(K).hadamard(Q).hadamard(reciprocal(reciprocal(K))) @ reciprocal(Q).T,
+        "((𝟏 ⊘ K) ⊙ Q ⊘ (𝟏 ⊘ K)) (𝟏 ⊘ Q)ᵀ",
+        r"\left(\left(\mathbf{1} \oslash K\right) \odot Q \oslash \left(\mathbf{1} \oslash K\right)\right)"
+        r" \left(\mathbf{1} \oslash Q\right)^{\top}",
+    ),
+    "products of channel gates": (
+        Q.hadamard(CumulativeProduct(channels)) @ diag(total(channels)) @ diag(channels[t]),
+        "(Q ⊙ Π≤[alpha]) Diag(Π[alpha]) Diag(alpha_t)",
+        r"\left(Q \odot \Pi^{\le}_{\alpha}\right) \operatorname{Diag}\left(\Pi_{\alpha}\right)"
+        r" \operatorname{Diag}\left(\alpha_{t}\right)",
+    ),
+    "transposed products": (
+        RemainingProduct(channels).T @ V @ total(Sequence("gamma", n, d_v)),
+        "(Π>[alpha])ᵀ V Π",
+        r"\left(\Pi^{>}_{\alpha}\right)^{\top} V \Pi",
+    ),
+    "blocks": (
+        block([[eye(d_k), Zeros(d_k, d_v)], [S - S, 2 * eye(d_v)]]),
+        "[I, 0; S - S, 2 I]",
+        r"\begin{bmatrix} I & 0 \\ S - S & 2 I \end{bmatrix}",
+    ),
+    "blocks in a product": (
+        block([[Q, -K]]) @ block([[K, Q]]).T,
+        "[Q, -K] [K, Q]ᵀ",
+        r"\begin{bmatrix} Q & -K \end{bmatrix} \begin{bmatrix} K & Q \end{bmatrix}^{\top}",
+    ),
+    "blocks below one another": (
+        block([[Q], [K]]) @ k,
+        "[Q; K] k_t",
+        r"\begin{bmatrix} Q \\ K \end{bmatrix} k_{t}",
+    ),
+    "blocks behind a decay": (Gamma @ block([[Q]]), "Γ [Q]", r"\Gamma \begin{bmatrix} Q \end{bmatrix}"),
+    "row products": (
+        RowProducts(Q + K, V) @ RowProducts(K, Q @ S.T).T,
+        "((Q + K) • V) (K • (Q Sᵀ))ᵀ",
+        r"\left(\left(Q + K\right) \bullet V\right) \left(K \bullet \left(Q S^{\top}\right)\right)^{\top}",
+    ),
+    "row products of row products": (
+        RowProducts(RowProducts(Q, K), V).hadamard(RowProducts(Q, RowProducts(K, V))),
+        "((Q • K) • V) ⊙ (Q • (K • V))",
+        r"\left(\left(Q \bullet K\right) \bullet V\right) \odot \left(Q \bullet \left(K \bullet V\right)\right)",
+    ),
+    "convolution": (
+        Toeplitz(gamma + beta).I @ Toeplitz(gamma).T @ V,
+        "Toeplitz(gamma + beta)⁻¹ Toeplitz(gamma)ᵀ V",
+        r"\operatorname{Toeplitz}\left(\gamma + \beta\right)^{-1}"
+        r" \operatorname{Toeplitz}\left(\gamma\right)^{\top} V",
+    ),
     "name with a subscript": (
         Sequence("K_hat", n, d_k)[t],
         "k_hat_t",
@@ -250,6 +344,30 @@ FORMS = {
             r"O_{[i]} = Q_{[i]} S_{[i]}^{\top} + \left(\left(Q_{[i]} K_{[i]}^{\top}\right) \odot M\right) V_{[i]}",
         ],
     ),
+    "exponential of the state": (
+        Recurrence(
+            S, update=exp(scalar(k.T @ S.T @ v)) * S + exp(S), readout=S @ q / (1 + exp(trace(S @ S.T))), read="before"
+        ),
+        [
+            "S_t = exp(k_tᵀ S_{t-1}ᵀ v_t) S_{t-1} + exp(S_{t-1})",
+            "o_t = 1/(exp(tr(S_{t-1} S_{t-1}ᵀ)) + 1) S_{t-1} q_t",
+        ],
+        [
+            r"S_{t} = \exp\left(k_{t}^{\top} S_{t-1}^{\top} v_{t}\right) S_{t-1} + \exp\left(S_{t-1}\right)",
+            r"o_{t} = \frac{1}{\exp\left(\operatorname{tr}\left(S_{t-1} S_{t-1}^{\top}\right)\right) + 1}"
+            r" S_{t-1} q_{t}",
+        ],
+    ),
+    "blocks with channel gates": (
+        Chunkwise(
+            S, update=S @ diag(total(channels)), readout=Q.hadamard(reciprocal(CumulativeProduct(channels))) @ S.T
+        ),
+        ["S_{[i+1]} = S_{[i]} Diag(Π[alpha_{[i]}])", "O_{[i]} = (Q_{[i]} ⊘ Π≤[alpha_{[i]}]) S_{[i]}ᵀ"],
+        [
+            r"S_{[i+1]} = S_{[i]} \operatorname{Diag}\left(\Pi_{\alpha_{[i]}}\right)",
+            r"O_{[i]} = \left(Q_{[i]} \oslash \Pi^{\le}_{\alpha_{[i]}}\right) S_{[i]}^{\top}",
+        ],
+    ),
     "row by row": (
         TokenRows(TokenSum(V[j] @ (K[j].T @ q), j, 1, t)),
         ["o_t = Σ_{j=1..t} v_j (k_jᵀ q_t)"],
@@ -288,6 +406,12 @@ def test_forms(form: Any, text: list[str], latex: list[str]) -> None:
         (assumption(eta[t] >= 0), "eta_t >= 0", r"\eta_{t} \ge 0"),
         (assumption(Eq(norm_squared(W[t]), 2)), "w_tᵀ w_t = 2", r"w_{t}^{\top} w_{t} = 2"),
         (invertible(K.T @ K), "Kᵀ K invertible", r"K^{\top} K\ \text{invertible}"),
+        (nonzero(channels[t]), "alpha_t != 0 everywhere", r"\alpha_{t} \ne 0\ \text{everywhere}"),
+        (
+            on_unit_circle(Parameter("C", n, d_k), Parameter("Z", n, d_k)),
+            "C ⊙ C + Z ⊙ Z = 𝟏",
+            r"C \odot C + Z \odot Z = \mathbf{1}",
+        ),
     ],
 )
 def test_assumptions(condition: Any, text: str, latex: str) -> None:
@@ -303,10 +427,10 @@ Meaning = Callable[[dict[str, int]], Value]
 
 TOKEN = re.compile(
     r"\s*(?:(?P<big>[ΣΠ])_\{(?P<index>\w+)=(?P<lower>[^.]+)\.\.(?P<upper>[^}]+)\}"
-    r"|(?P<constant>(?:M⁻|Γ⁻)(?!¹)|Γˢʰ|Π≤|Π>|[MIΓΠ𝟏](?![A-Za-z0-9_]))(?:\[(?P<of>[a-z]+)\])?"
-    r"|(?P<number>\d+)|(?P<call>Diag|tr|sqrt)(?=\()"
+    r"|(?P<constant>(?:M⁻|Γ⁻)(?!¹)|Γˢʰ|Π≤|Π>|[MIΓΠ𝟏](?![A-Za-z0-9_]))(?:\[(?P<of>[A-Za-z]+)\])?"
+    r"|(?P<number>\d+)|(?P<call>Diag|tr|sqrt|Toeplitz)(?=\()"
     r"|(?P<name>[A-Za-z]+)(?:_(?P<at>[a-z]+))?"
-    r"|(?P<sign>\*\*|⁻¹|ᵀ|[-+*/⊙()]))"
+    r"|(?P<sign>\*\*|⁻¹|ᵀ|[-+*/⊙⊘•()\[\],;]))"
 )
 
 
@@ -352,11 +476,11 @@ class Reader:
         return first
 
     def entrywise(self) -> Meaning:
-        return self.chain(self.product, {"⊙": entrywise})
+        return self.chain(self.product, {"⊙": entrywise, "⊘": divided, "•": row_products})
 
     def product(self) -> Meaning:
         result = self.quotient()
-        while self.rest and (self.rest[0]["sign"] in (None, "(")):
+        while self.rest and (self.rest[0]["sign"] in (None, "(", "[")):
             result = combined(multiplied, result, self.quotient())
         return result
 
@@ -379,9 +503,19 @@ class Reader:
         assert self.sign(")")
         return inside
 
+    def blocks(self) -> Meaning:
+        assert self.sign("[")
+        rows = [self.chain(self.sum, {",": beside})]
+        while self.sign(";"):
+            rows.append(self.chain(self.sum, {",": beside}))
+        assert self.sign("]")
+        return lambda bindings: [line for row in rows for line in row(bindings)]
+
     def atom(self) -> Meaning:
         if self.rest[0]["sign"] == "(":
             return self.bracket()
+        if self.rest[0]["sign"] == "[":
+            return self.blocks()
         token = self.rest.pop(0)
         if token["number"]:
             return lambda bindings: Fraction(token["number"])
@@ -390,7 +524,8 @@ class Reader:
         if token["big"]:
             return self.big(token, self.product())
         if token["call"]:
-            return applied({"Diag": diagonal, "tr": sum_of_diagonal}[token["call"]], self.bracket())
+            calls = {"Diag": diagonal, "tr": sum_of_diagonal, "Toeplitz": convolution}
+            return applied(calls[token["call"]], self.bracket())
         assert token["name"], f"{token.group()!r} can't start a factor"
         return lambda bindings: self.named(token["name"], token["at"], bindings)
 
@@ -444,6 +579,22 @@ def added(a: Value, b: Value) -> Value:
     return plus(a, b)
 
 
+def divided(a: Matrix, b: Matrix) -> Matrix:
+    return table(len(a), len(a[0]), lambda r, s: a[r][s] / b[r][s])
+
+
+def row_products(a: Matrix, b: Matrix) -> Matrix:
+    return [[x * y for x in r for y in s] for r, s in zip(a, b, strict=True)]
+
+
+def beside(a: Matrix, b: Matrix) -> Matrix:
+    return [r + s for r, s in zip(a, b, strict=True)]
+
+
+def convolution(column: Matrix) -> Matrix:
+    return table(len(column), len(column), lambda a, b: column[a - b][0] if a >= b else Fraction(0))
+
+
 def diagonal(column: Matrix) -> Matrix:
     return table(len(column), len(column), lambda a, b: column[a][0] if a == b else Fraction(0))
 
@@ -462,8 +613,8 @@ def constant(name: str, gates: Matrix) -> Value:
         "Γ": lambda: table(length, length, lambda a, b: decay(column, a, b)),
         "Γ⁻": lambda: table(length, length, lambda a, b: decay(column, a, b) if a > b else Fraction(0)),
         "Γˢʰ": lambda: table(length, length, lambda a, b: shifted_decay(column, a, b)),
-        "Π≤": lambda: [[product_of(column[: a + 1])] for a in range(length)],
-        "Π>": lambda: [[product_of(column[a + 1 :])] for a in range(length)],
+        "Π≤": lambda: [[product_of(own[: a + 1]) for own in transpose(gates)] for a in range(length)],
+        "Π>": lambda: [[product_of(own[a + 1 :]) for own in transpose(gates)] for a in range(length)],
         "Π": lambda: product_of(column),
     }[name]()
 
@@ -474,6 +625,8 @@ COMMANDS = {
     r"\left(": "(",
     r"\right)": ")",
     r"\odot": "⊙",
+    r"\oslash": "⊘",
+    r"\bullet": "•",
     r"\Gamma": "Γ",
     r"\Pi": "Π",
     r"\gamma": "gamma",
@@ -527,6 +680,10 @@ class Tex:
                 self.place += len(name)
                 inside = [self.group() for _ in range(arguments)]
                 return f"(({inside[0]})/({inside[1]}))" if arguments == 2 else {"1": "𝟏"}.get(inside[0], inside[0])
+        for written, read in ((r"\begin{bmatrix}", "["), (r"\end{bmatrix}", "]"), (r"\\", ";"), ("&", ",")):
+            if rest.startswith(written):
+                self.place += len(written)
+                return read
         command = re.match(r"\\left\(|\\right\)|\\[A-Za-z]+", rest)
         if command:
             self.place += command.end()
@@ -546,7 +703,7 @@ class Tex:
 
 def text_from_latex(source: str) -> str:
     text = Tex(source).text()
-    return re.sub(r"(Γ⁻|Γˢʰ|Π≤|Π>|Γ|Π)_([a-z]+)", r"\1[\2]", text)
+    return re.sub(r"(Γ⁻|Γˢʰ|Π≤|Π>|Γ|Π)_([A-Za-z]+)", r"\1[\2]", text)
 
 
 SHAPES = {

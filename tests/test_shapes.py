@@ -14,10 +14,12 @@ import pytest
 
 from derivations.language import (
     Algorithm,
+    ChannelGate,
     Chunkwise,
     Closed,
     Decay,
     Eq,
+    Form,
     Identity,
     K,
     M,
@@ -27,41 +29,54 @@ from derivations.language import (
     Q,
     Rational,
     Recurrence,
+    RowProducts,
     S,
     Sequence,
     ShapeError,
     State,
     StatementError,
+    Toeplitz,
     TokenRows,
+    TokenSum,
     Transport,
     V,
     assume,
     beta,
+    block,
     d_k,
     d_v,
     derivative,
     diag,
     eta,
+    exp,
     eye,
     gamma,
     i,
     j,
     k,
+    log,
     n,
     norm_squared,
+    normalised,
+    on_unit_circle,
     q,
+    reciprocal,
     s,
     scalar,
+    softmax,
     t,
+    total,
     trace,
     v,
 )
-from derivations.language.masks import CumulativeProduct
+from derivations.language.masks import CumulativeProduct, TotalProduct
 from numerics.algebras.shapes import Shape, Shapes
+from numerics.run import run
 
 P = State("P", d_k, d_k)
 W = Sequence("W", n, d_k)
 w_column = Parameter("b", d_v)
+alpha = ChannelGate("alpha", n, d_k)
 linear = Recurrence(S, update=S + v @ k.T, readout=S @ q)
 
 MISFITS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
@@ -86,7 +101,31 @@ MISFITS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "scalar of a column": (lambda: scalar(v), ("v_t is d_v x 1, not 1 x 1",)),
     "norm of a matrix": (lambda: norm_squared(K), ("Kᵀ K is d_k x d_k, not 1 x 1",)),
     "decay of a matrix": (lambda: Decay(K), ("needs a column of gates, K is n x d_k",)),
-    "product of gates of a row": (lambda: CumulativeProduct(gamma.T), ("needs a column of gates, gammaᵀ is 1 x n",)),
+    "decay of a row": (lambda: Decay(gamma.T), ("needs a column of gates, gammaᵀ is 1 x n",)),
+    "one product of the gates of all channels": (
+        lambda: TotalProduct(alpha),
+        ("needs a column of gates, alpha is n x d_k",),
+    ),
+    "convolution with a matrix": (lambda: Toeplitz(V), ("a convolution needs a column, V is n x d_v",)),
+    "blocks of different heights": (
+        lambda: block([[Q, V, S]]),
+        ("can't write S beside Q", "(n x d_k) and (d_v x d_k) have different numbers of rows"),
+    ),
+    "blocks of different widths": (
+        lambda: block([[Q, V], [V, V]]),
+        ("can't write [V, V] below [Q, V]", "(n x d_k + d_v) and (n x 2*d_v) have different numbers of columns"),
+    ),
+    "row products of sequences of different lengths": (
+        lambda: RowProducts(Q, S),
+        ("can't write S in the row products with Q", "(n x d_k) and (d_v x d_k) have different numbers of rows"),
+    ),
+    "quotient": (lambda: Q.hadamard(reciprocal(V)), ("multiply entry by entry Q (n x d_k) and 𝟏 ⊘ V (n x d_v)",)),
+    "a mask inside an exponential": (lambda: exp(Q + log(M)), ("add Q (n x d_k) and log(M) (n x n)",)),
+    "a gate for each channel as a scalar": (lambda: scalar(alpha[t]), ("alpha_t is d_k x 1, not 1 x 1",)),
+    "angles of different shapes": (
+        lambda: on_unit_circle(Parameter("C", n, d_k), Parameter("Z", n, d_v)),
+        ("add C ⊙ C (n x d_k) and Z ⊙ Z (n x d_v)",),
+    ),
     "update": (
         lambda: Recurrence(S, update=S + k @ v.T, readout=S @ q),
         ("add S (d_v x d_k) and k_t v_tᵀ (d_k x d_v)",),
@@ -151,6 +190,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "product with a number": (lambda: S @ 2, ("2 is a int, not a matrix",)),
     "product with a scalar": (lambda: S @ gamma[t], ("gamma_t is a GateToken",)),
     "entrywise with a scalar": (lambda: S.hadamard(gamma[t]), ("gamma_t is a GateToken",)),
+    "logarithm of a scalar": (lambda: log(gamma[t]), ("gamma_t is a GateToken, not a matrix",)),
+    "reciprocal of a scalar": (lambda: reciprocal(gamma[t]), ("gamma_t is a GateToken, not a matrix",)),
+    "number as a block": (lambda: block([[Q, 1]]), ("1 is a int, not a matrix",)),
+    "number as a block of its own row": (lambda: block([[0], [Q]]), ("0 is a int, not a matrix",)),
+    "row products with a scalar": (lambda: RowProducts(Q, gamma[t]), ("gamma_t is a GateToken, not a matrix",)),
     "as many updates as states": (
         lambda: Recurrence((S, P), update=S, readout=S @ q),
         ("2 states need as many updates", "not 1"),
@@ -212,6 +256,17 @@ FITS = {
     "diagonal": (diag(beta), (n, n)),
     "gates as a column": (gamma, (n, 1)),
     "ones": (Ones(n, 1), (n, 1)),
+    "exponential": (exp(Q @ K.T), (n, n)),
+    "softmax": (softmax(Q @ K.T) @ V, (n, d_v)),
+    "normalised": (normalised(S), (d_v, d_k)),
+    "quotient": (Q.hadamard(reciprocal(K)), (n, d_k)),
+    "blocks": (block([[Q, V], [K, V], [Q, V]]), (3 * n, d_k + d_v)),
+    "one block": (block([[S]]), (d_v, d_k)),
+    "row products": (RowProducts(Q, V), (n, d_k * d_v)),
+    "convolution": (Toeplitz(gamma), (n, n)),
+    "channel gate": (alpha[t], (d_k, 1)),
+    "products of channel gates": (CumulativeProduct(alpha), (n, d_k)),
+    "total of channel gates": (total(alpha), (d_k, 1)),
     "derivative": (derivative(S @ k, S, along=S) / Rational(2), (d_v, 1)),
 }
 
@@ -248,3 +303,22 @@ def test_algorithms_are_checked_at_concrete_sizes() -> None:
     evidence = typed.check(Identity("x", broken, Closed(Q @ K.T)))
     assert evidence.verdict == "unknown"
     assert "can't multiply" in evidence.message
+
+
+WALKED = {
+    "softmax": Closed(softmax(Q @ K.T + log(M)) @ V),
+    "channel gates": Closed(Q.hadamard(CumulativeProduct(alpha)) @ diag(total(alpha)) @ K.hadamard(reciprocal(K)).T),
+    "blocks": Closed(block([[Q, V], [K, V]])),
+    "blocks in a sum over tokens": TokenRows(TokenSum(block([[K[j]], [q]]), j, 1, t)),
+    "row products": Closed(RowProducts(Q, V) @ RowProducts(K, V).T),
+    "row products in a sum over tokens": TokenRows(TokenSum(RowProducts(K[j].T, V[j].T).T, j, 1, t)),
+    "convolution": Closed(Toeplitz(gamma).I @ V),
+}
+
+
+@pytest.mark.parametrize("form", WALKED.values(), ids=WALKED.keys())
+def test_the_walk_over_sizes_agrees_with_the_symbols(form: Form) -> None:
+    env: dict[object, object] = {n: 7, d_k: 5, d_v: 3}
+    sizes = tuple(int(side.xreplace(env)) for side in form.shape)
+    env |= {x: Shape(*(int(side.xreplace(env)) for side in x.shape)) for x in form.symbols()}
+    assert run(form, env, Shapes()).output == Shape(*sizes)
