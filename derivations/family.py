@@ -13,18 +13,8 @@ from derivations import alibi, comba, decay, deltanet, dfw, forgetting_attention
 from derivations import gla, kda, lact, linear_attention, longhorn, mamba, mamba2, mesanet, path_attention, retnet, rope
 from derivations import rwkv6, rwkv7, softmax_attention, titans, ttt_linear
 from derivations.language import Gamma, K, M, Q, S, V, beta, d_k, d_v, eta, eye, gamma, k, n, q, t, v
-from derivations.language import (
-    ChannelGate,
-    Chunkwise,
-    Closed,
-    Derivation,
-    Gate,
-    Ones,
-    Parameter,
-    Recurrence,
-    Reduction,
-)
-from derivations.language import Zeros, constant, derivative, exp, norm_squared, reciprocal
+from derivations.language import ChannelGate, Chunkwise, Closed, Derivation, Form, Gate, Ones, Parameter, Recurrence
+from derivations.language import Reduction, Zeros, constant, derivative, exp, norm_squared, reciprocal
 
 ONE, ZERO = Integer(1), Integer(0)
 no_gate = Ones(n, 1)

@@ -442,6 +442,7 @@ BY_HAND = {
     "softmax": (Closed(softmax(Q @ K.T) @ V), "exponentials", n**2, None),
     "largest, recurrence": (linear, "largest value", d_k * d_v, None),
     "largest, matrix": (matrix, "largest value", n**2, None),
+    "largest, masks aside": (Closed(M.hadamard(M_strict) @ gamma), "largest value", n, None),
     "largest, states first": (Closed(Q @ (K.T @ V)), "largest value", n * d_v, None),
     "largest, row products": (Closed(RowProducts(Q, K)), "largest value", n * d_k**2, None),
 }

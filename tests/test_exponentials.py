@@ -493,7 +493,7 @@ def test_generators_of_monomials() -> None:
     both, one = (algebra.generator(f"exp({monomial})") for monomial in ("beta_0_0*gamma_0_0", "gamma_0_0"))
     assert output[0, 0] == RationalFunction(both**2, one**3)
     assert sorted(algebra.inputs_of("exp(beta_0_0*gamma_0_0)")) == ["beta_0_0", "gamma_0_0"]
-    assert algebra.inputs_of("gamma_0_0") == ["gamma_0_0"]
+    assert algebra.inputs_of("exp(gamma_0_0)") == algebra.inputs_of("gamma_0_0") == ["gamma_0_0"]
 
 
 # what has no exponential
