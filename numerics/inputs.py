@@ -32,6 +32,7 @@ from numerics.algebras.finite_field import FiniteField
 from numerics.algebras.objects import matrix_of
 from numerics.algebras.polynomials import Monomial, Polynomials
 from numerics.algebras.rationals import Rationals
+from numerics.algebras.with_exponents import WithExponents
 from numerics.evaluate import CHUNK, RootOf, evaluate
 
 DRAWS = 200
@@ -202,17 +203,24 @@ def _column_by_column(shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
 
 def add_values(how: Plan, env: dict[Any, Any], algebra: Algebra) -> None:
     """Inputs that an assumption gives a value: gamma_t = 1, in every draw of the batch."""
-    batch = max((value.shape[:-2] for value in env.values() if isinstance(value, np.ndarray)), key=len, default=())
+    batched = [value for x, value in env.items() if isinstance(x, Basic) and not isinstance(value, int)]
+    widest = max(batched, key=lambda value: len(value.shape), default=None)
     for key, value in how.values.items():
         if isinstance(key, GateToken):
             own = algebra.stack([evaluate(value, {**env, t: p}, algebra) for p in algebra.positions(env[n])])
         else:
             own = evaluate(value, env, algebra)
-        env[sequence_of(key)] = np.broadcast_to(own, (*batch, *own.shape[-2:])) if batch else own
+        env[sequence_of(key)] = own if widest is None else algebra.add(own, _zero_of(widest, algebra))
+
+
+def _zero_of(value: Value, algebra: Algebra) -> Value:
+    """A zero scalar with the batch of a value."""
+    corner = algebra.block(algebra.transpose(algebra.block(value, 0, 1)), 0, 1)
+    return algebra.multiply(algebra.number(Rational(0)), corner)
 
 
 def field_inputs(
-    identity: Identity, sizes: Sizes, algebra: FiniteField, rng: np.random.Generator, trials: int
+    identity: Identity, sizes: Sizes, algebra: FiniteField | WithExponents, rng: np.random.Generator, trials: int
 ) -> dict[Any, Any]:
     """Uniform residues, with a leading dimension of trials; a square or a point of a sphere where an assumption asks
     for it. An input gets the same residues in every identity that is drawn from the same state of `rng`.

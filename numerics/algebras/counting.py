@@ -8,8 +8,9 @@ that aren't constants, and the values of exponentials and reciprocals.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 from sympy import Rational
 
@@ -20,7 +21,7 @@ from numerics.algebras.contract import Algebra, Positions
 @dataclass(frozen=True, eq=False)
 class Sized:
     """Rows, columns and the terms of a sum; `constant` for numbers, `mask` for zeros and ones, and `diagonal` for one
-    number a row.
+    number a row. A transpose, a token or a block has the `origin` of what it is a view of.
     """
 
     rows: int
@@ -29,6 +30,7 @@ class Sized:
     mask: bool = False
     terms: int = 1
     diagonal: bool = False
+    origin: Hashable = field(default_factory=count().__next__)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -40,6 +42,11 @@ class Sized:
         return self.rows * (1 if self.diagonal else self.columns) * self.terms
 
 
+def _another(value: Sized) -> Sized:
+    """Other numbers in the same places."""
+    return replace(value, mask=False, origin=Sized(1, 1).origin)
+
+
 class Counting(Algebra):
     """Tallies of multiplications, additions, exponentials, divisions, the largest value, and what is saved."""
 
@@ -47,18 +54,22 @@ class Counting(Algebra):
 
     def __init__(self) -> None:
         self.tally: Counter[str] = Counter()
-        self._saved: dict[int, Sized] = {}
+        self._saved: dict[Hashable, Sized] = {}
+        self._assembled: list[Sized] = []
 
-    def quantity(self, name: str) -> int:
-        """What was counted under this name."""
+    def quantity(self, name: str, output: Sized | None = None) -> int:
+        """What was counted under this name. An output that is put together row by row isn't a value on the way."""
         if name == "saved for backward":
             return sum(value.size for value in self._saved.values())
+        if name == "largest value":
+            assembled = (value.size for value in self._assembled if value is not output)
+            return max(self.tally[name], *assembled, 0)
         return self.tally[name]
 
     def _save(self, *values: Sized) -> None:
         for value in values:
             if not value.constant:
-                self._saved[id(value)] = value
+                self._saved[value.origin] = value
 
     def _made(self, value: Sized) -> Sized:
         if not value.mask:
@@ -118,13 +129,13 @@ class Counting(Algebra):
 
     def reciprocal(self, a: Sized) -> Sized:
         self.tally["divisions"] += a.size
-        made = self._made(replace(a, mask=False))
+        made = self._made(_another(a))
         self._save(made)
         return made
 
     def exponential(self, a: Sized) -> Sized:
         self.tally["exponentials"] += a.size
-        made = self._made(replace(a, mask=False))
+        made = self._made(_another(a))
         self._save(made)
         return made
 
@@ -164,26 +175,32 @@ class Counting(Algebra):
 
     def token(self, sequence: Sized, position: Positions) -> Sized:
         terms = 1 if isinstance(position, int) else len(position)
-        return Sized(sequence.columns, 1, sequence.constant, terms=terms)
+        return Sized(sequence.columns, 1, sequence.constant, terms=terms, origin=(sequence.origin, position))
 
     def block(self, sequence: Sized, start: int, stop: int) -> Sized:
-        return replace(sequence, rows=stop - start)
+        return replace(sequence, rows=stop - start, origin=(sequence.origin, start, stop))
 
     def stack(self, columns: Sequence[Sized]) -> Sized:
         constant = all(column.constant for column in columns)
-        return Sized(len(columns), columns[0].rows, constant)
+        return self._assemble(Sized(len(columns), columns[0].rows, constant))
 
     def along(self, values: Sequence[Sized], batch: tuple[int, ...]) -> Sized:
         del batch
-        return replace(values[0], terms=len(values))
+        return replace(_another(values[0]), terms=len(values))
 
     def concatenate(self, blocks: Sequence[Sized]) -> Sized:
         constant, mask = (all(getattr(b, kind) for b in blocks) for kind in ("constant", "mask"))
-        return Sized(sum(b.rows for b in blocks), blocks[0].columns, constant, mask, max(b.terms for b in blocks))
+        rows, terms = sum(b.rows for b in blocks), max(b.terms for b in blocks)
+        return self._assemble(Sized(rows, blocks[0].columns, constant, mask, terms))
+
+    def _assemble(self, value: Sized) -> Sized:
+        if not value.mask:
+            self._assembled.append(value)
+        return value
 
     def total(self, a: Sized) -> Sized:
         self.tally["additions"] += a.rows * a.columns * (a.terms - 1)
-        return replace(a, terms=1)
+        return replace(_another(a), terms=1)
 
     def sum_of_products(self, a: Sized, b: Sized) -> Sized:
         return self.total(self.matmul(a, b))
@@ -200,6 +217,6 @@ class Counting(Algebra):
     shifted_decay = decay
 
     def cumulative_product(self, gates: Sized) -> Sized:
-        return self._products(gates, replace(gates), (gates.rows - 1) * gates.columns)
+        return self._products(gates, _another(gates), (gates.rows - 1) * gates.columns)
 
     remaining_product = cumulative_product

@@ -6,7 +6,8 @@ exponents modulo p - 1. Inputs are integers: as values they count modulo p, as e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -22,45 +23,72 @@ HALF = 16
 UNITS = PRIME - 1
 
 
-DEEP = 40
-"""How many values may wait for one another before they are computed: each waits on Python's stack."""
+class Later:
+    """Something that is computed when it is asked for, and what it waits for before it.
+
+    Without recursion: a state waits for all earlier ones.
+    """
+
+    __slots__ = ("arguments", "done", "found", "function")
+
+    def __init__(self, function: Callable[..., Value], arguments: tuple[Any, ...] = ()) -> None:
+        self.function, self.arguments, self.done = function, arguments, False
+        self.found: Value = None
+
+    def get(self) -> Value:
+        """The value."""
+        waiting = [self]
+        while waiting:
+            first = waiting[-1]
+            before = [] if first.done else [a for a in _all_later(first.arguments) if not a.done]
+            if before:
+                waiting += before
+                continue
+            if not first.done:
+                first.found = first.function(*map(_gotten, first.arguments))
+                first.arguments, first.done = (), True
+            waiting.pop()
+        return self.found
+
+
+def _all_later(arguments: Any) -> Iterator[Later]:
+    for argument in arguments:
+        if isinstance(argument, Later):
+            yield argument
+        elif isinstance(argument, list | tuple):
+            yield from _all_later(argument)
+
+
+def _gotten(argument: Any) -> Any:
+    if isinstance(argument, Later):
+        return argument.found
+    return [_gotten(a) for a in argument] if isinstance(argument, list | tuple) else argument
 
 
 class Both:
-    """A value, and the same as an exponent. Each is computed when it is asked for: scores are needed as exponents only.
+    """A value, and the same as an exponent, each computed when it is asked for: scores are needed as exponents only."""
 
-    `depth` counts the values that this one waits for, one within the other.
-    """
+    __slots__ = ("later_exponent", "later_value")
 
-    __slots__ = ("_exponent", "_exponent_found", "_value", "_value_found", "depth")
-
-    def __init__(self, value: Callable[[], Value], exponent: Callable[[], Value], depth: int = 0) -> None:
-        self._value, self._exponent, self.depth = value, exponent, depth
-        self._value_found: Value = None
-        self._exponent_found: Value = None
-        if depth > DEEP:
-            self.value  # noqa: B018  (computed now)
+    def __init__(self, value: Later, exponent: Later) -> None:
+        self.later_value, self.later_exponent = value, exponent
 
     @property
     def value(self) -> Value:
         """The value."""
-        if self._value_found is None:
-            self._value_found, self.depth = self._value(), 0
-        return self._value_found
+        return self.later_value.get()
 
     @property
     def exponent(self) -> Value:
         """The exponent; NoMeaning where the value isn't a polynomial in the inputs."""
-        if self._exponent_found is None:
-            self._exponent_found = self._exponent()
-        return self._exponent_found
+        return self.later_exponent.get()
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
 
     def __getitem__(self, index: Any) -> Both:
-        return Both(lambda: self.value[index], lambda: self.exponent[index], self.depth + 1)
+        return Both(*(Later(getitem, (part, index)) for part in (self.later_value, self.later_exponent)))
 
 
 def plain(value: Any) -> Any:
@@ -68,29 +96,24 @@ def plain(value: Any) -> Any:
     return value.value if isinstance(value, Both) else value
 
 
+def _values(argument: Any) -> Any:
+    if isinstance(argument, Both):
+        return argument.later_value
+    return [_values(a) for a in argument] if isinstance(argument, list | tuple) else argument
+
+
 def _exponents(argument: Any) -> Any:
     if isinstance(argument, Both):
-        return argument.exponent
+        return argument.later_exponent
     return [_exponents(a) for a in argument] if isinstance(argument, list | tuple) else argument
-
-
-def _values(argument: Any) -> Any:
-    return [_values(a) for a in argument] if isinstance(argument, list | tuple) else plain(argument)
-
-
-def _depth(argument: Any) -> int:
-    if isinstance(argument, list | tuple):
-        return max(map(_depth, argument), default=0)
-    return argument.depth if isinstance(argument, Both) else 0
 
 
 def _lifted(name: str) -> Callable[..., Both]:
     """An operation on both."""
 
     def operation(self: WithExponents, *arguments: Any) -> Both:
-        value = lambda: getattr(self.values, name)(*map(_values, arguments))
-        exponent = lambda: getattr(self.exponents, name)(*map(_exponents, arguments))
-        return Both(value, exponent, 1 + _depth(arguments))
+        value = Later(getattr(self.values, name), tuple(map(_values, arguments)))
+        return Both(value, Later(getattr(self.exponents, name), tuple(map(_exponents, arguments))))
 
     return operation
 
@@ -99,8 +122,8 @@ def _lifted_value(name: str) -> Callable[..., Both]:
     """An operation that exponents don't have."""
 
     def operation(self: WithExponents, *arguments: Any) -> Both:
-        value = lambda: getattr(self.values, name)(*map(_values, arguments))
-        return Both(value, _no_exponent(name), 1 + _depth(arguments))
+        value = Later(getattr(self.values, name), tuple(map(_values, arguments)))
+        return Both(value, Later(_no_exponent(name)))
 
     return operation
 
@@ -121,16 +144,23 @@ class WithExponents(Algebra):
         power: the exponential of an exponent, as a value.
     """
 
-    def __init__(self, values: Algebra, exponents: Algebra, power: Callable[[Value], Value]) -> None:
+    def __init__(self, values: Any, exponents: Any, power: Callable[[Value], Value]) -> None:
         self.values, self.exponents, self.power_of = values, exponents, power
         self.name, self.tokens_at_once = values.name, values.tokens_at_once
 
     def lift(self, value: Value, exponent: Value) -> Both:
         """An input."""
-        return Both(lambda: value, lambda: exponent)
+        return Both(Later(lambda: value), Later(lambda: exponent))
+
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Both:
+        """Integers at random: their residues modulo p and modulo p - 1 are independent, since these have no common
+        factor.
+        """
+        drawn = (system.random(rng, shape) for system in (self.values, self.exponents))
+        return self.lift(*drawn)
 
     def exponential(self, a: Both) -> Both:
-        return Both(lambda: self.power_of(a.exponent), _no_exponent("exponential"), 1 + a.depth)
+        return Both(Later(self.power_of, (a.later_exponent,)), Later(_no_exponent("exponential")))
 
     # signatures and meanings are those of the contract
     number = _lifted("number")
@@ -198,6 +228,10 @@ class Exponents(ArrayAlgebra):
         raise NoMeaning("an exponent can't be divided by something")
 
     solve_general = sqrt = reciprocal  # type: ignore[assignment]
+
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Value:
+        """Uniform exponents."""
+        return rng.integers(0, UNITS, shape, dtype=np.int64)
 
 
 def _powers(base: int, count: int) -> np.ndarray:

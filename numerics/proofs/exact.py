@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -63,13 +65,21 @@ def gap_at(identity: Identity, sizes: Sizes) -> Gap | None:
 
 
 def _first_gap(identity: Identity, sizes: Sizes, inputs: SymbolicInputs) -> Gap | None:
-    for compared, left, right in sides(identity, inputs.env, inputs.algebra):
+    pairs = sides(identity, inputs.env, inputs.algebra)
+    for compared, left, right in pairs:
         difference = inputs.algebra.difference(left, right)
         for row in range(difference.shape[0]):
             for column in range(difference.shape[1]):
                 if not inputs.algebra.is_zero(difference[row, column]):
+                    _meet_all_exponents(pairs)
                     return Gap(sizes, compared, (row, column), difference[row, column], inputs)
     return None
+
+
+def _meet_all_exponents(pairs: Iterator[Any]) -> None:
+    """What comes after a gap is evaluated as well: a counterexample is searched with all exponents known."""
+    with suppress(UndefinedValue):
+        deque(pairs, maxlen=0)
 
 
 def check(identity: Identity, sizes_tried: Sequence[Sizes] = ()) -> Evidence:

@@ -111,5 +111,5 @@ def counted_at(counts: Counts, sizes: tuple[int, ...]) -> int:
     env |= counts.at
     for x in sorted(counts.form.symbols() | set(counts.form.states), key=str):
         env[x] = Sized(*shape_of(x, env))
-    run(counts.form, env, algebra)
-    return algebra.quantity(counts.quantity)
+    outcome = run(counts.form, env, algebra)
+    return algebra.quantity(counts.quantity, outcome.output)

@@ -29,7 +29,7 @@ from numerics.algebras.contract import Algebra
 from numerics.algebras.degrees import Degree, Degrees
 from numerics.algebras.finite_field import PRIME, FiniteField
 from numerics.algebras.weights import Weight, Weights, degree_of_exponential
-from numerics.algebras.with_exponents import UNITS, Exponents, PowersOfAGenerator, WithExponents, plain
+from numerics.algebras.with_exponents import Exponents, PowersOfAGenerator, WithExponents, plain
 from numerics.evaluate import evaluate
 from numerics.evidence import Evidence
 from numerics.inputs import CannotDraw, Sizes, degree_inputs, field_inputs, plan, shape_of
@@ -170,15 +170,13 @@ def differing(identity: Identity, sizes: Sizes, seed: int, trials: int) -> str:
 
     A draw at which the statement has no value (a singular matrix modulo p) is drawn again.
     """
-    field, rng = FiniteField(), np.random.default_rng(seed)
-    algebra = exponential_field() if has_exponentials(identity) else field
+    rng = np.random.default_rng(seed)
+    algebra = exponential_field() if has_exponentials(identity) else FiniteField()
     for attempt in range(REDRAWS):
-        env = field_inputs(identity, sizes, field, rng, trials)
+        env = field_inputs(identity, sizes, algebra, rng, trials)
         for state in identity.matching or ():
-            env[probe(state)] = field.random(rng, (trials, *shape_of(probe(state), env)))
-        env[WEIGHTS] = field.random(rng, (trials, *shape_of(WEIGHTS, env)))
-        if isinstance(algebra, WithExponents):
-            env = {x: _lifted_residues(value, algebra) for x, value in env.items()}
+            env[probe(state)] = algebra.random(rng, (trials, *shape_of(probe(state), env)))
+        env[WEIGHTS] = algebra.random(rng, (trials, *shape_of(WEIGHTS, env)))
         runner = _Remembering(identity, (sizes, seed, attempt, trials))
         try:
             pairs = sides(identity, env, algebra, runner)
@@ -193,11 +191,6 @@ def differing(identity: Identity, sizes: Sizes, seed: int, trials: int) -> str:
 def exponential_field() -> WithExponents:
     """GF(p) with exponents modulo p - 1."""
     return WithExponents(FiniteField(), Exponents(), PowersOfAGenerator())
-
-
-def _lifted_residues(value: Any, algebra: WithExponents) -> Any:
-    """An input as an integer: one residue modulo p, and one modulo p - 1."""
-    return value if isinstance(value, int) else algebra.lift(value, value % UNITS)
 
 
 REMEMBERED = 32
