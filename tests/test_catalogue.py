@@ -11,13 +11,15 @@ import pytest
 import derivations
 from attnproof.catalogue import VARIABLE, CatalogueError, load_catalogue
 
-OWN = sorted(path.stem for path in Path(derivations.__path__[0]).glob("*.py") if not path.stem.startswith("_"))
+ROOT = Path(derivations.__path__[0])
+OWN = {path.stem for path in (*ROOT.glob("*.py"), *ROOT.glob("ledger/*.py")) if not path.stem.startswith("_")}
 
 
 def test_every_own_module_is_loaded_and_gives_a_derivation():
     catalogue = load_catalogue()
     assert catalogue.broken == ()
-    assert {Path(d.place.file).stem for d in catalogue.derivations.values()} == set(OWN)
+    assert {Path(d.place.file).stem for d in catalogue.derivations.values()} == OWN
+    assert list(catalogue.documents) == ["document_000", "document_001", "document_003", "errata"]
 
 
 def test_a_folder_is_searched_and_sys_path_is_as_before(write):

@@ -93,6 +93,7 @@ def test_long_names_are_not_cut_off(write):
         (["verify", "gated_deltnet"], "Did you mean gated_deltanet"),
         (["verify", "--rung", "exactly"], "exactly"),
         (["verify", "--jobs", "0"], "--jobs"),
+        (["verify", "--length", "1"], "--length"),
         (["verify", "--json", "/nowhere/record.json"], "/nowhere isn't a folder that can be written to"),
         (["verify", "--derivations", "/nowhere"], "/nowhere"),
         (["show", "nothing"], "no derivation or identity is named 'nothing'"),
@@ -150,6 +151,14 @@ def test_the_record_is_json_in_the_catalogues_order(write, tmp_path, jobs):
         "entry": [1, 2],
     }
     assert set(os.listdir(tmp_path)) == {"mine", "record.json"}
+
+
+def test_the_field_rung_takes_the_length_that_is_asked_for(write, tmp_path):
+    folder, record = write("mine").parent, tmp_path / "record.json"
+    arguments = ["--rung", "field", "--length", 97, "--jobs", 1, "--json", record, "--derivations", folder]
+    assert run("verify", "mine.transposed", *arguments).exit_code == 0
+    (identity,) = json.loads(record.read_text())["identities"]
+    assert {e["rung"]: e["sizes"][0]["n"] for e in identity["evidence"]} == {"typed": 7, "field": 97}
 
 
 def test_a_worker_that_dies_costs_one_identity(write, tmp_path):
@@ -258,6 +267,39 @@ def test_show_of_one_identity_without_latex_and_evidence():
     assert "gamma_rewrite" not in shown
 
 
+def test_show_of_a_derivation_with_facts_says_how_each_is_decided_and_what_that_showed(write):
+    text = """
+small = Derivation("small", "", "", {}, [], facts=[
+    Fact("thirds", Printed(Rational(2, 3), "0.667"), says="Two thirds, to three digits."),
+    Fact("open", Computed(lambda: Finding(None, "nobody knows"), method="by hand")),
+])
+document = Document("doc", "A document", [
+    Claim("Z-1", "It is 0.667.", "line 1", "holds", by="small.thirds"),
+    Claim("Z-2", "It is nearly 0.667.", "line 2", "holds", by="small.thirds"),
+])
+"""
+    path = write("small", text)
+    shown = run("show", "small", "--derivations", path.parent).stdout.splitlines()
+    start = shown.index("  small.thirds")
+    assert [line.strip() for line in shown[start : start + 15]] == [
+        "small.thirds",
+        "Two thirds, to three digits.",
+        "expected: holds",
+        "decided by: arithmetic",
+        "decides: Z-1, Z-2",
+        f"stated in: {path}:4",
+        "verdict: holds",
+        "shown: 0.666667, printed as 0.667",
+        "",
+        "small.open",
+        "expected: holds",
+        "decided by: by hand",
+        f"stated in: {path}:5",
+        "verdict: unknown",
+        "shown: nobody knows",
+    ]
+
+
 def test_new_writes_a_derivation_that_verifies_and_a_test_that_passes(tmp_path):
     folder = tmp_path / "made"
     made = run("new", "my_system", "--out", folder)
@@ -292,7 +334,7 @@ def test_new_refuses_a_name_that_cannot_be_used(tmp_path, name, said):
     assert {x.name: x.read_text() for x in tmp_path.iterdir()} == {"test_there.py": "mine"}
 
 
-@pytest.mark.parametrize("command", [[], ["verify"], ["list"], ["show"], ["new"]])
+@pytest.mark.parametrize("command", [[], ["verify"], ["list"], ["show"], ["claims"], ["family"], ["mutants"], ["new"]])
 def test_each_command_has_help_with_examples(command):
     for option in ("-h", "--help"):
         found = run(*command, option)

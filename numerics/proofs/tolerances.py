@@ -97,8 +97,14 @@ def _tolerance(variance: np.ndarray, magnitude: np.ndarray, unit_roundoff: float
 
 
 def _variance(draws: np.ndarray) -> np.ndarray:
-    """The variance over the draws (the leading dimension), averaged over each row."""
-    return np.var(draws, axis=0, ddof=1).mean(axis=-1)
+    """The variance over the draws (the leading dimension), averaged over each row: by the entries' own variances as
+    weights, since in the row of an attention matrix a few entries may be as large as all others are small.
+    """
+    variance = np.var(draws, axis=0, ddof=1)
+    largest = variance.max(axis=-1, keepdims=True)
+    share = np.divide(variance, largest, out=np.zeros_like(variance), where=largest > 0)  # squares would underflow
+    weight = np.maximum(share.sum(axis=-1), 1)
+    return largest[..., 0] * (share**2).sum(axis=-1) / weight
 
 
 def _smoothed(variance: np.ndarray) -> np.ndarray:
