@@ -4,19 +4,19 @@ r"""The family: which system is a special case of which, each reduction an ident
 
 A general system is put on special inputs, and compared with the special one, final states included wherever both have
 the same states. "To first order" is the derivative by the write strength at zero: a system that corrects what it
-predicts forgets its correction there.
+predicts forgets its correction there. ALiBi, FoX, CoPE and DeltaFormer have their reductions in their own modules.
 """
 
 from sympy import Integer
 
-from derivations import alibi, comba, decay, deltanet, dfw, forgetting_attention, gated_deltanet, gated_deltaproduct
+from derivations import comba, decay, deltanet, dfw, gated_deltanet, gated_deltaproduct
 from derivations import gla, kda, lact, linear_attention, longhorn, mamba, mamba2, mesanet, path_attention, retnet, rope
-from derivations import rwkv6, rwkv7, softmax_attention, titans, ttt_linear
+from derivations import rwkv6, rwkv7, titans, ttt_linear
 from derivations.language import Gamma, K, M, Q, S, V, beta, d_k, d_v, eta, eye, gamma, k, n, q, t, v
 from derivations.language import ChannelGate, Chunkwise, Closed, Derivation, Form, Gate, Ones, Parameter, Recurrence
-from derivations.language import Reduction, Zeros, constant, derivative, exp, norm_squared, reciprocal
+from derivations.language import Reduction, Zeros, derivative, exp, norm_squared, reciprocal
 
-ONE, ZERO = Integer(1), Integer(0)
+ONE = Integer(1)
 no_gate = Ones(n, 1)
 all_channels = Ones(d_k, 1)
 g = Gate("g")  # how strongly each token is written, to first order
@@ -245,30 +245,6 @@ family = Derivation(
             general="path_attention",
             special="linear_attention",
             condition="W = 0",
-        ),
-        Reduction(
-            "forgetting_attention_is_alibi",
-            forgetting_attention.decayed.substitute({gamma: constant(exp(-alibi.m), n)}),
-            alibi.matrix,
-            general="forgetting_attention",
-            special="alibi",
-            condition="one gate exp(-m) for all tokens",
-        ),
-        Reduction(
-            "forgetting_attention_is_softmax_attention",
-            forgetting_attention.decayed.substitute({gamma: no_gate}),
-            softmax_attention.log_mask,
-            general="forgetting_attention",
-            special="softmax_attention",
-            condition="gamma = 1",
-        ),
-        Reduction(
-            "alibi_is_softmax_attention",
-            alibi.matrix.substitute({alibi.m: ZERO}),
-            softmax_attention.matrix,
-            general="alibi",
-            special="softmax_attention",
-            condition="m = 0",
         ),
         Reduction(
             "mesanet_is_decay",

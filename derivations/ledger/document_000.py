@@ -9,19 +9,17 @@ claims are read as their author would accept them; M is the causal mask unless a
 from itertools import pairwise
 from math import inf
 
-from sympy import Interval, Limit, Matrix, Rational, Symbol, log as real_log, oo, solve
+from sympy import Interval, Limit, Matrix, Rational, Symbol, log as real_log, oo
 
 from derivations.deltanet import recurrence as gradient_descent
-from derivations.language import I, K, M, M_strict, Q, S, V, d_k, d_v, eta, gamma, n, t
+from derivations.language import I, K, M_strict, S, V, d_k, d_v, eta, gamma, n, t
 from derivations.language import Claim, Closed, Computed, Counts, Derivation, Document, Equal, Fact, Finding, HasShape
-from derivations.language import Identity, Ones, RangeWithin, REALS, derivative, diag, exp, trace
+from derivations.language import Identity, Ones, RangeWithin, REALS, derivative, diag, trace
 from derivations.language.structure import structure
-from derivations.linear_attention import matrix as linear_matrix, recurrence as linear_recurrence
 from derivations.mesanet import E, curvature, g, loss, one
 from derivations.softmax_attention import streaming
 from derivations.titans import recurrence as titans, theta
 
-numerator = Closed((exp(Q @ K.T)).hadamard(M) @ V)
 triangular_system = Closed((I + (K @ K.T).hadamard(M_strict)).I @ V)
 
 # what the regression's slope is, before anything is assumed
@@ -79,7 +77,7 @@ statements = Derivation(
     "document_000",
     title="Document 000, what only it says",
     summary="Costs, numbers and readings that decide claims of document 000 and belong to no single system.",
-    forms={"numerator": numerator},
+    forms={},
     identities=[
         Identity(
             "normal_equations",
@@ -107,43 +105,13 @@ statements = Derivation(
             source="line 14",
         ),
         Fact(
-            "numerator_multiplications",
-            Counts(numerator, "multiplications", n**2 * (d_k + d_v)),
-            says="(exp(Q K^T) . M) V as written takes n^2 (d_k + d_v) multiplications.",
-            source="line 20",
-        ),
-        Fact(
-            "numerator_largest_value",
-            Counts(numerator, "largest value", n**2),
-            says="As written it forms a matrix of n^2 numbers.",
-            source="line 20",
-        ),
-        Fact(
             "any_algorithm_forms_the_matrix",
             Counts(streaming, "largest value", n**2),
             says="Softmax attention can't be had without a matrix of n^2 numbers, not even by the streaming sums.",
             expected="refuted",
             source="line 20",
         ),
-        Fact(
-            "linear_matrix_multiplications",
-            Counts(linear_matrix, "multiplications", n**2 * (d_k + d_v)),
-            says="Without the exponential, ((Q K^T) . M) V as written takes as many multiplications.",
-            source="line 28",
-        ),
-        Fact(
-            "recurrence_multiplications",
-            Counts(linear_recurrence, "multiplications", 2 * n * d_k * d_v),
-            says="The recurrence takes 2 n d_k d_v multiplications.",
-            source="line 32",
-        ),
         Fact("state_size", HasShape(S, (d_v, d_k)), says="The state is d_v x d_k, whatever n is.", source="line 32"),
-        Fact(
-            "crossover",
-            Equal(Matrix(solve(length**2 * 2 * width - 2 * length * width**2, length)), Matrix([width])),
-            says="For d_k = d_v = d the two counts are equal at n = d; beyond it the recurrence takes fewer.",
-            source="line 32",
-        ),
         Fact(
             "share_of_a_token",
             Equal(Limit(1 / count, count, oo), 0),
@@ -249,14 +217,14 @@ document = Document(
             "Softmax attention takes time O(n^2 d).",
             "line 20",
             "holds",
-            by="document_000.numerator_multiplications",
+            by="softmax_attention.multiplications",
         ),
         Claim(
             "S0-05",
             "The matrix of weights takes O(n^2) numbers.",
             "line 20",
             "holds",
-            by="document_000.numerator_largest_value",
+            by="softmax_attention.largest_matrix",
         ),
         Claim(
             "S0-06",
@@ -270,7 +238,7 @@ document = Document(
             "Dropping the exponential alone doesn't lower the cost.",
             "line 28",
             "holds",
-            by=("document_000.linear_matrix_multiplications", "document_000.numerator_multiplications"),
+            by=("linear_attention.multiplications_of_the_matrix", "softmax_attention.multiplications"),
         ),
         Claim(
             "S0-08",
@@ -299,7 +267,7 @@ document = Document(
             "The recurrence takes time O(n d_k d_v).",
             "line 32",
             "holds",
-            by="document_000.recurrence_multiplications",
+            by="linear_attention.multiplications_of_the_recurrence",
         ),
         Claim("S0-12", "Its extra state takes O(d_k d_v).", "line 32", "holds", by="document_000.state_size"),
         Claim(
@@ -308,9 +276,9 @@ document = Document(
             "line 32",
             "holds",
             by=(
-                "document_000.linear_matrix_multiplications",
-                "document_000.recurrence_multiplications",
-                "document_000.crossover",
+                "linear_attention.multiplications_of_the_matrix",
+                "linear_attention.multiplications_of_the_recurrence",
+                "linear_attention.crossover",
             ),
             note="Below n = d the recurrence costs more.",
         ),
@@ -547,7 +515,7 @@ document = Document(
             "holds",
             by=(
                 "deltanet.general_inverse_multiplications",
-                "document_000.numerator_multiplications",
+                "softmax_attention.multiplications",
                 "document_000.inverse_costs_more_than_softmax",
             ),
         ),
@@ -761,7 +729,7 @@ document = Document(
             "FoX is a contextual ALiBi.",
             "line 168",
             "holds",
-            by="family.forgetting_attention_is_alibi",
+            by="forgetting_attention.constant_gate",
         ),
         Claim(
             "S0-79",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
 from sympy import Rational
@@ -48,7 +47,7 @@ class Weights(Algebra):
     name = "weights of exponents"
 
     def number(self, value: Rational) -> Weight:
-        return Weight(ceil(abs(value)), 1, 1, constant=True)
+        return Weight(-(-abs(int(value.p)) // int(value.q)), 1, 1, constant=True)
 
     def zeros(self, rows: int, columns: int) -> Weight:
         return Weight(0, rows, columns, constant=True)
