@@ -26,6 +26,7 @@ from typing import Any
 import derivations
 from derivations.language.claims import Claim, Document
 from derivations.language.facts import Fact
+from derivations.language.places import Place
 from derivations.language.statements import Derivation, Identity, Reduction
 
 VARIABLE = "ATTNPROOF_DERIVATIONS"
@@ -183,6 +184,7 @@ def _loaded(folders: Iterable[str | Path]) -> Catalogue:
                     found.load(str(path), partial(_module_at, path))
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         found.load(_file_of(point), partial(_registered, point))
+    found.check_names()
     return Catalogue(found.derivations, tuple(found.broken), found.documents)
 
 
@@ -234,6 +236,23 @@ class _Found:
         if first is found or (first.place == place and first_module != file):
             return  # the same statement again, where one module of a folder imports another
         error = f"a second {kind} is named {name!r}; the first is at {first.place}. Rename one of them"
+        self.broken.append(BrokenModule(place.file, place.line, error))
+
+    def check_names(self) -> None:
+        """Notes claims of two documents under one id, and reductions of systems that aren't there."""
+        owners: dict[str, str] = {}
+        for document in self.documents.values():
+            for claim in document.claims:
+                if owners.setdefault(claim.id, document.name) != document.name:
+                    self._note(claim.source, f"{owners[claim.id]} has a claim {claim.id} as well")
+        for derivation in self.derivations.values():
+            for reduction in derivation.identities:
+                if isinstance(reduction, Reduction):
+                    for name in {reduction.general, reduction.special} - self.derivations.keys():
+                        error = f"the reduction {reduction.name!r} names {name!r}, and there is no such derivation"
+                        self._note(reduction.place, error)
+
+    def _note(self, place: Place, error: str) -> None:
         self.broken.append(BrokenModule(place.file, place.line, error))
 
 

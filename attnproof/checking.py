@@ -33,6 +33,8 @@ class Settings:
         unknown = [rung for rung in self.rungs if rung not in RUNGS]
         if unknown:
             raise ValueError(f"no rung is named {' or '.join(map(repr, unknown))}; there are: {', '.join(RUNGS)}")
+        if self.length is not None and self.length < 2:
+            raise ValueError(f"the field rung takes two tokens or more, not {self.length}")
 
 
 @dataclass(frozen=True)

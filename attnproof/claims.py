@@ -20,7 +20,7 @@ class Decider:
     verdict: str
 
     def as_json(self) -> dict[str, str]:
-        """The record of `verify --json`."""
+        """The record in `--json`."""
         return {"id": self.id, "role": self.role, "verdict": self.verdict}
 
 
@@ -43,7 +43,7 @@ class ClaimReport:
         return self.verdict == self.claim.expected and not self.unexpected
 
     def as_json(self) -> dict[str, Any]:
-        """The record of `verify --json`."""
+        """The record in `--json`."""
         record = {
             "id": self.claim.id,
             "says": self.claim.says,
@@ -58,7 +58,8 @@ class ClaimReport:
         return record | {key: value for key, value in extra.items() if value}
 
 
-HOLDS, FALSE, WITHOUT, CORRECTED = "shows it", "is the claim as stated", "is the claim without", "is the correction"
+SHOWS, STATES, WITHOUT, CORRECTS = "shows it", "is the claim as stated", "is the claim without", "is the correction"
+"""What a decider is to a claim."""
 
 
 def decide(claim: Claim, reports: Mapping[str, Report]) -> ClaimReport:
@@ -69,22 +70,31 @@ def decide(claim: Claim, reports: Mapping[str, Report]) -> ClaimReport:
     """
     if claim.expected == "empirical":
         return ClaimReport(claim, "empirical", ())
-    shows = CORRECTED if claim.false else HOLDS
+    shows = CORRECTS if claim.false else SHOWS
     wanted = [(name, shows, "holds") for name in claim.by]
-    wanted += [(name, FALSE, "refuted") for name in claim.false]
+    wanted += [(name, STATES, "refuted") for name in claim.false]
     wanted += [(name, f"{WITHOUT} '{assumption}'", "refuted") for assumption, name in claim.only_if.items()]
     deciders, missing = [], []
-    for name, role, verdict in wanted:
+    for name, role, needed in wanted:
         report = reports.get(name)
-        found = report.verdict if report else "unknown"
-        deciders.append(Decider(name, role, found))
-        if report is None:
-            missing.append(f"{name} {role}, and there is no such identity or fact")
-        elif found != verdict or not report.ok:
-            missing.append(f"{name} {role}, and should be {verdict}, but is {found}")
+        deciders.append(Decider(name, role, report.verdict if report else "unknown"))
+        lacks = _lack(report, needed)
+        if lacks:
+            missing.append(f"{name} {role}, and {lacks}")
     assumptions = tuple(claim.only_if) + _assumptions(claim, reports)
     verdict = "unknown" if missing else _verdict(claim, assumptions)
     return ClaimReport(claim, verdict, tuple(deciders), assumptions, tuple(missing))
+
+
+def _lack(report: Report | None, needed: str) -> str:
+    """What keeps a decider from counting; nothing where it counts."""
+    if report is None:
+        return "there is no such identity or fact"
+    if report.verdict != needed:
+        return f"should {'hold' if needed == 'holds' else 'be refuted'}, but its verdict is {report.verdict!r}"
+    if report.expected != needed:
+        return f"is {needed!r}, which isn't what it is expected to be itself"
+    return "" if report.ok else "is refuted without a counterexample"
 
 
 def _assumptions(claim: Claim, reports: Mapping[str, Report]) -> tuple[str, ...]:

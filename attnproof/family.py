@@ -1,4 +1,4 @@
-"""The family of systems: a graph whose edges are verified reductions, as data for the command and the pages."""
+"""The family of systems: a graph whose edges are verified reductions, as data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Edge:
     condition: str
     report: Report
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, str | bool]:
         """The record of `family --json`."""
         return {
             "general": self.general,
@@ -26,6 +26,7 @@ class Edge:
             "condition": self.condition,
             "identity": self.report.id,
             "verdict": self.report.verdict,
+            "ok": self.report.ok,
         }
 
 
@@ -40,8 +41,8 @@ def graph(catalogue: Catalogue, reports: Sequence[Report]) -> list[Edge]:
     return sorted(edges, key=lambda edge: (edge.general, edge.special))
 
 
-def lines_of_systems(catalogue: Catalogue, edges: Sequence[Edge]) -> list[dict[str, str]]:
-    """The systems that the edges join, with the titles of those that are derivations of their own."""
+def systems(catalogue: Catalogue, edges: Sequence[Edge]) -> list[dict[str, str]]:
+    """The systems that the edges join, with their titles."""
     names = sorted({name for edge in edges for name in (edge.general, edge.special)})
-    known = catalogue.derivations
+    known = catalogue.derivations  # a reduction of something else makes a broken module, and is shown all the same
     return [{"name": name, "title": known[name].title if name in known else name} for name in names]

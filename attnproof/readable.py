@@ -139,14 +139,15 @@ def summary_of(reports: Sequence[Report], broken: Sequence[BrokenModule]) -> str
     expected = [report.verdict for report in reports if report.ok]
     holding, refuted = expected.count("holds"), expected.count("refuted")
     facts = sum(isinstance(report, FactReport) for report in reports)
-    kinds = [_counted(len(reports) - facts, "identity", "identities")] if facts < len(reports) or not facts else []
-    kinds += [_counted(facts, "fact", "facts")] if facts else []
+    kinds = [counted(len(reports) - facts, "identity", "identities")] if facts < len(reports) or not facts else []
+    kinds += [counted(facts, "fact", "facts")] if facts else []
     text = (
-        f"{' and '.join(kinds)}: {_counted(holding, 'holds', 'hold')}, "
+        f"{' and '.join(kinds)}: {counted(holding, 'holds', 'hold')}, "
         f"{refuted} refuted as expected, {len(reports) - len(expected)} unexpected"
     )
-    return f"{text}; {_counted(len(broken), 'broken module', 'broken modules')}" if broken else text
+    return f"{text}; {counted(len(broken), 'broken module', 'broken modules')}" if broken else text
 
 
-def _counted(number: int, one: str, many: str) -> str:
+def counted(number: int, one: str, many: str) -> str:
+    """1 identity, 2 identities."""
     return f"{number} {one if number == 1 else many}"

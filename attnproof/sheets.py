@@ -35,7 +35,7 @@ def derivation_lines(
     lines = [f"{derivation.title} ({derivation.name})", derivation.summary, str(derivation.place), "", "forms"]
     for name, form in derivation.forms.items():
         lines += _indented([name, *_indented(_form_lines(form, latex))])
-    lines += ["", "identities"]
+    lines += ["", "identities and facts" if derivation.facts else "identities"]
     for entry in entries:
         lines += [*_indented(identity_lines(entry, reports.get(entry.id), latex, True, decided)), ""]
     return [*lines, *_source_lines(derivation)]
@@ -85,7 +85,7 @@ def _fact_lines(entry: Entry, fact: Fact, report: Report | None, decided: Decide
     body += [*_decides(entry, decided), f"stated in: {fact.place}"]
     if report is not None:
         shown = [f"shown: {e.details.get('shown', e.message)}" for e in report.evidence]
-        body += [f"verdict: {report.verdict}", *shown]
+        body += [_verdict_line(report), *shown]
     return [entry.id, *_indented([fact.says] if fact.says else []), *_indented(body)]
 
 
@@ -95,13 +95,17 @@ def _evidence_lines(entry: Entry, report: Report) -> list[str]:
     if isinstance(report, Unfinished):
         messages.append(report.message)
     lines = [
-        f"verdict: {report.verdict} ({'as' if report.ok else 'not as'} expected)",
+        _verdict_line(report),
         f"evidence: {', '.join(_rung_text(e) for e in climbed) or 'none'}",
         *_indented(messages),
     ]
     if report.counterexample is not None:
         lines += counterexample_lines(entry.identity, report.counterexample)
     return lines
+
+
+def _verdict_line(report: Report) -> str:
+    return f"verdict: {report.verdict} ({'as' if report.ok else 'not as'} expected)"
 
 
 def _rung_text(evidence: Evidence) -> str:

@@ -288,14 +288,14 @@ document = Document("doc", "A document", [
         "decided by: arithmetic",
         "decides: Z-1, Z-2",
         f"stated in: {path}:4",
-        "verdict: holds",
+        "verdict: holds (as expected)",
         "shown: 0.666667, printed as 0.667",
         "",
         "small.open",
         "expected: holds",
         "decided by: by hand",
         f"stated in: {path}:5",
-        "verdict: unknown",
+        "verdict: unknown (not as expected)",
         "shown: nobody knows",
     ]
 

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from attnproof.catalogue import Catalogue, load_catalogue
-from attnproof.commands import attnproof
-from attnproof.commands import family as command
-from attnproof.family import graph, lines_of_systems
+from attnproof.commands import attnproof, group
+from attnproof.family import graph, systems
 from derivations.family import g
 from derivations.language import Closed, Derivation, Form, Gate, K, NoMeaning, Q, Reduction, StatementError, derivative
 from derivations.language.forms import Substituted
@@ -29,7 +28,7 @@ STATED_ANEW = {
 REDUCTION = """
 own = Derivation("own", "My own", "", {{}}, [
     Reduction("gate_of_one", Closed((Q @ K.T).hadamard(Gamma) @ V){inputs}, Closed((Q @ K.T).hadamard(M) @ V),
-        general="own", special="elsewhere", condition="gamma = 1"),
+        general="own", special="linear_attention", condition="gamma = 1"),
 ])
 """
 
@@ -112,7 +111,7 @@ def test_a_reduction_without_a_report_is_no_edge(catalogue: Catalogue) -> None:
     reports = [Report(f"family.{name}", "holds", ()) for name in ("rwkv7_is_kda", "kda_is_gla")]
     edges = graph(catalogue, [*reports, Report("kda.recurrent_is_matrix", "holds", ())])
     assert [(edge.general, edge.special) for edge in edges] == [("kda", "gla"), ("rwkv7", "kda")]
-    assert [system["name"] for system in lines_of_systems(catalogue, edges)] == ["gla", "kda", "rwkv7"]
+    assert [system["name"] for system in systems(catalogue, edges)] == ["gla", "kda", "rwkv7"]
 
 
 def test_the_command_checks_every_reduction_and_writes_the_graph(write, tmp_path, catalogue: Catalogue) -> None:
@@ -122,26 +121,38 @@ def test_the_command_checks_every_reduction_and_writes_the_graph(write, tmp_path
     found = CliRunner().invoke(attnproof, arguments)
     assert found.exit_code == 0
     rows = [line.split() for line in found.stdout.splitlines()]
-    assert ["own", "elsewhere", "gamma", "=", "1", "own.gate_of_one", "holds"] in rows
+    assert ["own", "linear_attention", "gamma", "=", "1", "own.gate_of_one", "holds"] in rows
     written = json.loads(record.read_text())
-    assert list(written) == ["systems", "reductions"]
+    assert list(written) == ["ok", "systems", "reductions"]
+    assert written["ok"]
     ids = {entry.id for entry, _ in catalogue.reductions()} | {"own.gate_of_one"}
     assert {edge["identity"] for edge in written["reductions"]} == ids
     assert {edge["verdict"] for edge in written["reductions"]} == {"holds"}
     assert written["reductions"][-1].items() >= {"general": "ttt_linear", "special": "linear_attention"}.items()
     titles = {system["name"]: system["title"] for system in written["systems"]}
     assert set(titles) == {edge[end] for edge in written["reductions"] for end in ("general", "special")}
-    assert (titles["own"], titles["elsewhere"], titles["kda"]) == ("My own", "elsewhere", "KDA")
-    assert f"{len(ids)} reductions between {len(titles)} systems; {len(ids)} identities: " in found.stdout
+    assert (titles["own"], titles["kda"]) == ("My own", "KDA")
+    assert f"{len(ids)} reductions between {len(titles)} systems\n{len(ids)} identities: " in found.stdout
 
 
 def test_a_reduction_that_is_false_is_status_1(write, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write("own", REDUCTION.format(inputs="")).parent
     whole = load_catalogue([folder])
     only = replace(whole, derivations={"own": whole.derivations["own"]})
-    monkeypatch.setattr(command, "load_catalogue", lambda folders: only)
+    monkeypatch.setattr(group, "load_catalogue", lambda folders: only)
     found = CliRunner().invoke(attnproof, ["family", "--jobs", "1", "--derivations", str(folder)])
     assert found.exit_code == 1
     assert "own.gate_of_one  refuted\n" in found.stdout
     assert "own.gate_of_one: refuted, expected: holds" in found.stdout
     assert "gap in row 2: (gamma_2 - 1) k_1 q_2 v_1\n" in found.stdout
+
+
+def test_a_reduction_of_a_system_that_is_not_there_is_a_broken_module(write) -> None:
+    text = REDUCTION.format(inputs=".substitute({gamma: Ones(n, 1)})").replace("linear_attention", "elsewhere")
+    found = load_catalogue([write("own", text).parent])
+    assert [module.error for module in found.broken] == [
+        "the reduction 'gate_of_one' names 'elsewhere', and there is no such derivation"
+    ]
+    assert {"name": "elsewhere", "title": "elsewhere"} in systems(
+        found, graph(found, [Report("own.gate_of_one", "holds", ())])
+    )

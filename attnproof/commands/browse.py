@@ -19,7 +19,7 @@ from numerics.proofs.ladder import Report
 
 
 @attnproof.command("list", short_help="List the derivations.")
-@click.option("--identities", is_flag=True, help="List the identities' ids, one a line.")
+@click.option("--identities", is_flag=True, help="List the ids of identities and facts, one a line.")
 @with_folders
 @click.pass_context
 def list_(ctx: click.Context, identities: bool, folders: tuple[str, ...]) -> None:
@@ -50,14 +50,17 @@ def _overview(catalogue: Catalogue) -> Table:
 @attnproof.command(short_help="Show formulas, sources and evidence.")
 @click.argument("name")
 @click.option("--latex/--no-latex", default=True, show_default=True, help="Whether formulas are also shown in LaTeX.")
-@click.option("--evidence/--no-evidence", default=True, help="Whether the identities are checked on the spot.")
+@click.option(
+    "--evidence/--no-evidence", default=True, show_default=True, help="Whether the identities are checked on the spot."
+)
 @with_rungs(f"Climb this rung for the evidence, instead of {', '.join(QUICK)}")
 @with_folders
 @click.pass_context
 def show(
     ctx: click.Context, name: str, latex: bool, evidence: bool, rungs: tuple[str, ...], folders: tuple[str, ...]
 ) -> None:
-    """Show a derivation, or one identity: formulas, assumptions, sources, evidence, and counterexamples.
+    """Show a derivation, or identities and facts by an id or pattern: formulas, assumptions, sources, evidence,
+    and counterexamples.
 
     \b
     Examples:

@@ -8,21 +8,34 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from attnproof.catalogue import all_folders, load_catalogue
 from attnproof.checking import Settings
 from attnproof.claim_sheets import claim_lines
-from attnproof.claims import ClaimReport, claims_summary
-from attnproof.commands.group import attnproof, processes, save, with_folders, with_jobs, with_json
-from attnproof.commands.output import print_table, progress, table, verdict_text
-from attnproof.statuses import UNEXPECTED
-from attnproof.verification import QUICK, run, write_json
+from attnproof.claims import ClaimReport, claims_summary, why_claim
+from attnproof.commands.group import (
+    UsageProblem,
+    attnproof,
+    checked,
+    end,
+    loaded,
+    save,
+    with_folders,
+    with_jobs,
+    with_json,
+)
+from attnproof.commands.output import print_table, table, verdict_text
+from attnproof.verification import QUICK
 from derivations.language.claims import EXPECTED, Claim
 
 
 @attnproof.command(short_help="Show what documents claim, and what is true of it.")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--verdict", type=click.Choice(EXPECTED), help="Only claims with this verdict.")
-@click.option("--evidence/--no-evidence", default=True, help="Whether what decides them is checked on the spot.")
+@click.option("--verdict", type=click.Choice((*EXPECTED, "unknown")), help="Only claims with this verdict.")
+@click.option(
+    "--evidence/--no-evidence",
+    default=True,
+    show_default=True,
+    help="Whether what decides them is checked on the spot.",
+)
 @with_jobs
 @with_json("Write the verdicts here.")
 @with_folders
@@ -48,20 +61,17 @@ def claims(
       attnproof claims --verdict refuted
       attnproof claims 'S1-*' --no-evidence
     """
-    places = tuple(map(str, all_folders(folders)))
-    catalogue = load_catalogue(places)
+    if not evidence and (verdict or json_file):
+        raise UsageProblem("without evidence there are no verdicts to choose or to write")
+    places, catalogue = loaded(folders)
     chosen = catalogue.select_claims(ids)
     if not evidence:
         print_table(_unchecked(chosen))
-        return
+        end(ctx, catalogue.broken)
     wanted = {name for claim in chosen for name in claim.deciders}
     entries = [entry for entry in catalogue.entries() if entry.id in wanted]
-    with progress(len(entries)) as done:
-        settings = Settings(places, QUICK)
-        found = run(catalogue, entries, settings, processes(jobs, len(entries)), done, chosen)
+    found = checked(catalogue, entries, Settings(places, QUICK), jobs, chosen)
     reports = [report for report in found.claims if verdict in (None, report.verdict)]
-    if json_file is not None:
-        save(lambda: write_json({"claims": [report.as_json() for report in reports]}, json_file), json_file)
     click.echo()
     if ids:
         click.echo("\n".join(line for report in reports for line in [*claim_lines(report, found), ""]))
@@ -69,7 +79,11 @@ def claims(
         print_table(_verdicts(reports))
         click.echo()
     click.echo(claims_summary(reports))
-    ctx.exit(0 if all(report.ok for report in reports) and not catalogue.broken else UNEXPECTED)
+    ok = all(report.ok for report in found.claims)
+    save({"ok": ok, "claims": [report.as_json() for report in reports]}, json_file)
+    for line in (line for report in found.claims if report not in reports for line in why_claim(report)):
+        click.echo(line)
+    end(ctx, catalogue.broken, ok)
 
 
 def _verdicts(reports: list[ClaimReport]) -> Table:

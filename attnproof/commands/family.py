@@ -8,13 +8,13 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from attnproof.catalogue import all_folders, load_catalogue
 from attnproof.checking import Settings
-from attnproof.commands.group import attnproof, processes, save, with_folders, with_jobs, with_json
-from attnproof.commands.output import print_table, progress, table, verdict_text
-from attnproof.family import Edge, graph, lines_of_systems
+from attnproof.commands.group import attnproof, checked, loaded, save, with_folders, with_jobs, with_json
+from attnproof.commands.output import print_table, table, verdict_text
+from attnproof.family import Edge, graph, systems
+from attnproof.readable import counted
 from attnproof.statuses import UNEXPECTED
-from attnproof.verification import QUICK, run, write_json
+from attnproof.verification import QUICK
 
 
 @attnproof.command(short_help="Show which system is a special case of which.")
@@ -30,20 +30,17 @@ def family(ctx: click.Context, jobs: int | None, json_file: Path | None, folders
       attnproof family
       attnproof family --json family.json
     """
-    places = tuple(map(str, all_folders(folders)))
-    catalogue = load_catalogue(places)
+    places, catalogue = loaded(folders)
     entries = [entry for entry, _ in catalogue.reductions()]
-    with progress(len(entries)) as done:
-        settings = Settings(places, QUICK)
-        found = run(catalogue, entries, settings, processes(jobs, len(entries)), done, ())
+    found = checked(catalogue, entries, Settings(places, QUICK), jobs, ())
     edges = graph(catalogue, found.reports)
-    if json_file is not None:
-        record = {"systems": lines_of_systems(catalogue, edges), "reductions": [edge.as_json() for edge in edges]}
-        save(lambda: write_json(record, json_file), json_file)
+    joined = systems(catalogue, edges)
     click.echo()
     print_table(_reductions(edges))
-    systems = {name for edge in edges for name in (edge.general, edge.special)}
-    click.echo(f"\n{len(edges)} reductions between {len(systems)} systems; {found}")
+    reductions, between = counted(len(edges), "reduction", "reductions"), counted(len(joined), "system", "systems")
+    click.echo(f"\n{reductions} between {between}")
+    click.echo(f"{found} ({found.seconds:.1f} s)")
+    save({"ok": found.ok, "systems": joined, "reductions": [edge.as_json() for edge in edges]}, json_file)
     ctx.exit(0 if found.ok else UNEXPECTED)
 
 

@@ -1,20 +1,33 @@
 """The command group: its options, and what becomes of errors and interrupts.
 
 Exit statuses: 0 where everything is as expected, 1 where something isn't, 2 for wrong usage, 130 when interrupted.
+`list` and `show` judge no verdicts; they end with 1 where a module is broken.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from attnproof.catalogue import VARIABLE, BrokenModule, CatalogueError
+from attnproof.catalogue import (
+    VARIABLE,
+    BrokenModule,
+    Catalogue,
+    CatalogueError,
+    Entry,
+    all_folders,
+    load_catalogue,
+)
+from attnproof.checking import Settings
+from attnproof.commands.output import progress
 from attnproof.statuses import INTERRUPTED, UNEXPECTED
 from attnproof.templates import TemplateError
+from attnproof.verification import Verification, run, write_json
+from derivations.language.claims import Claim
 from numerics.proofs.ladder import RUNGS
 
 
@@ -49,6 +62,7 @@ def attnproof() -> None:
       attnproof verify                      check everything
       attnproof claims S0-58                what a document says, and what is true of it
       attnproof family                      which system is a special case of which
+      attnproof mutants gated_deltanet      which planted errors are found
       attnproof new my_system               start a derivation of your own
     """
 
@@ -96,19 +110,40 @@ def _json_file(ctx: click.Context, parameter: click.Parameter, value: str | None
 
 def processes(jobs: int | None, entries: int) -> int:
     """How many processes check so many entries."""
-    return min(jobs or os.cpu_count() or 1, max(entries, 1))
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(jobs or own, max(entries, 1))
 
 
-def save(write: Callable[[], None], json_file: Path) -> None:
-    """Writes a record; a file that can't be written is a problem of usage."""
+def loaded(folders: tuple[str, ...]) -> tuple[tuple[str, ...], Catalogue]:
+    """The folders of derivations, as every process is told them, and the catalogue."""
+    places = tuple(map(str, all_folders(folders)))
+    return places, load_catalogue(places)
+
+
+def checked(
+    catalogue: Catalogue,
+    entries: Sequence[Entry],
+    settings: Settings,
+    jobs: int | None,
+    claims: Sequence[Claim] | None = None,
+) -> Verification:
+    """Checks entries, showing how far it has come."""
+    with progress(len(entries)) as done:
+        return run(catalogue, entries, settings, processes(jobs, len(entries)), done, claims)
+
+
+def save(record: Mapping[str, Any], json_file: Path | None) -> None:
+    """Writes a record, where a file was named; one that can't be written is a problem of usage."""
+    if json_file is None:
+        return
     try:
-        write()
+        write_json(record, json_file)
     except OSError as error:
         raise UsageProblem(f"can't write {json_file}: {error.strerror}. Choose another file for --json") from error
 
 
-def end(ctx: click.Context, broken: tuple[BrokenModule, ...]) -> None:
-    """Says which modules are broken; the exit status says it too."""
+def end(ctx: click.Context, broken: tuple[BrokenModule, ...], ok: bool = True) -> None:
+    """Says which modules are broken; the exit status says it too, and whether verdicts are as expected."""
     for module in broken:
         click.echo(f"broken module: {module}", err=True)
-    ctx.exit(UNEXPECTED if broken else 0)
+    ctx.exit(0 if ok and not broken else UNEXPECTED)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from attnproof.catalogue import all_folders, load_catalogue
 from attnproof.checking import Settings
-from attnproof.commands.group import attnproof, processes, with_folders, with_jobs
-from attnproof.commands.output import print_table, progress, table
+from attnproof.commands.group import UsageProblem, attnproof, checked, loaded, with_folders, with_jobs
+from attnproof.commands.output import print_table, table
+from attnproof.readable import counted
 from attnproof.statuses import UNEXPECTED
-from attnproof.verification import run
+from derivations.language.facts import Fact
 from derivations.language.statements import Identity
 from numerics.proofs.ladder import Report
 
 COUNTED = ("mutants", "refuted", "equivalent", "holes")
 
 
-@attnproof.command(short_help="Plant small errors in each statement, and count those that are refuted.")
+@attnproof.command(short_help="Plant small errors, and count those that are found.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @with_jobs
 @with_folders
@@ -36,42 +36,48 @@ def mutants(ctx: click.Context, names: tuple[str, ...], jobs: int | None, folder
       attnproof mutants
       attnproof mutants gated_deltanet
     """
-    places = tuple(map(str, all_folders(folders)))
-    catalogue = load_catalogue(places)
+    places, catalogue = loaded(folders)
     entries = [entry for entry in catalogue.select(names) if _is_planted_in(entry.statement)]
-    with progress(len(entries)) as done:
-        settings = Settings(places, ("mutants",))
-        found = run(catalogue, entries, settings, processes(jobs, len(entries)), done, ())
+    if not entries:
+        raise UsageProblem("errors are planted in identities that are expected to hold; none of these is one")
+    found = checked(catalogue, entries, Settings(places, ("mutants",)), jobs, ())
+    planted = [Planted.of(report) for report in found.reports]
     click.echo()
-    print_table(_fates(found.reports))
-    counts = [_details(report) for report in found.reports]
-    totals = {key: sum(_number(count.get(key)) for count in counts) for key in COUNTED}
+    print_table(_fates(planted))
+    total = {kind: sum(getattr(one, kind) for one in planted) for kind in COUNTED}
     click.echo(
-        f"\n{totals['mutants']} planted errors in {len(entries)} identities: {totals['refuted']} refuted, "
-        f"{totals['equivalent']} proved equivalent, {totals['holes']} holes ({found.seconds:.1f} s)"
+        f"\n{counted(total['mutants'], 'planted error', 'planted errors')} in "
+        f"{counted(len(entries), 'identity', 'identities')}: {total['refuted']} refuted, "
+        f"{total['equivalent']} proved equivalent, {counted(total['holes'], 'hole', 'holes')}"
     )
-    for report in found.reports:
-        for hole in _details(report).get("holes", ()):
-            click.echo(f"hole in {report.id}: {hole}")
-    ctx.exit(0 if not totals["holes"] and found.ok else UNEXPECTED)
+    click.echo(f"{found} ({found.seconds:.1f} s)")
+    ctx.exit(0 if found.ok else UNEXPECTED)
 
 
-def _is_planted_in(statement: Any) -> bool:
+def _is_planted_in(statement: Identity | Fact) -> bool:
     return isinstance(statement, Identity) and statement.expected == "holds"
 
 
-def _details(report: Report) -> dict[str, Any]:
-    return next((e.details for e in report.evidence if e.rung == "mutants"), {})
+@dataclass(frozen=True)
+class Planted:
+    """How many errors were planted in an identity, and what became of them."""
+
+    id: str
+    mutants: int
+    refuted: int
+    equivalent: int
+    holes: int
+
+    @classmethod
+    def of(cls, report: Report) -> Planted:
+        """What the mutants rung found."""
+        found = next((e.details for e in report.evidence if e.rung == "mutants"), {})
+        equivalent, holes = (len(found.get(kind, ())) for kind in ("equivalent", "holes"))
+        return cls(report.id, found.get("mutants", 0), found.get("refuted", 0), equivalent, holes)
 
 
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else len(value or ())
-
-
-def _fates(reports: Sequence[Report]) -> Table:
-    rows = table("identity", *COUNTED)
-    for report in reports:
-        found = _details(report)
-        counts = [str(_number(found.get(key))) for key in COUNTED]
-        rows.add_row(Text(report.id), *counts)
+def _fates(planted: Sequence[Planted]) -> Table:
+    rows = table("identity", *COUNTED, numbers=COUNTED)
+    for one in planted:
+        rows.add_row(Text(one.id), *(str(getattr(one, kind)) for kind in COUNTED))
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -16,8 +16,6 @@ from numerics.proofs.ladder import Report
 
 WIDE = 1000
 """Columns of an output that isn't a terminal: nothing is cut off or folded."""
-NUMBERS = ("seconds", "mutants", "refuted", "equivalent", "holes")
-"""The columns that are written flush right."""
 
 
 @contextmanager
@@ -35,11 +33,11 @@ def progress(total: int) -> Iterator[Callable[[Report], None]]:
         yield lambda report: bar.update(task, advance=1, description=report.id)
 
 
-def table(*heads: str) -> Table:
-    """An empty table with these columns."""
+def table(*heads: str, numbers: Sequence[str] = ("seconds",)) -> Table:
+    """An empty table with these columns; numbers stand flush right."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for head in heads:
-        made.add_column(head, overflow="fold", justify="right" if head in NUMBERS else "left")
+        made.add_column(head, overflow="fold", justify="right" if head in numbers else "left")
     return made
 
 

@@ -9,22 +9,27 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from attnproof.catalogue import all_folders, load_catalogue
 from attnproof.checking import Settings
-from attnproof.commands.group import attnproof, processes, save, with_folders, with_jobs, with_json, with_rungs
-from attnproof.commands.output import print_table, progress, table, verdict_text
+from attnproof.commands.group import attnproof, checked, loaded, save, with_folders, with_jobs, with_json, with_rungs
+from attnproof.commands.output import print_table, table, verdict_text
 from attnproof.readable import cell
 from attnproof.statuses import UNEXPECTED
-from attnproof.verification import Verification, run, write_json
+from attnproof.verification import Verification
+from numerics.proofs.field import PRODUCTION, WHERE_REFUTED
 from numerics.proofs.ladder import RUNGS, USUAL, Report
 
+LENGTH = (
+    f"How many tokens the field rung takes, {PRODUCTION.n} by default; "
+    f"where a refutation is expected it is {WHERE_REFUTED.n} always."
+)
 
-@attnproof.command(short_help="Check identities.")
+
+@attnproof.command(short_help="Check identities, facts and claims.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @with_rungs("Climb this rung only (and typed, and exact where no other compares the sides)")
 @with_jobs
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where random inputs start.")
-@click.option("--length", type=click.IntRange(min=2), help="How many tokens the field rung takes; 521 by default.")
+@click.option("--length", type=click.IntRange(min=2), help=LENGTH)
 @with_json("Write a record here.")
 @with_folders
 @click.pass_context
@@ -41,7 +46,7 @@ def verify(
     """Check identities and facts, and exit with 0 only if every verdict is the expected one.
 
     NAME is a derivation, an identity or fact, or a pattern; without names everything is checked. The claims of
-    documents that these decide get their verdicts too.
+    documents that these decide get their verdicts too, unless --rung leaves out what they need.
 
     \b
     Examples:
@@ -51,15 +56,10 @@ def verify(
       attnproof verify --derivations my_systems --json record.json
       attnproof verify deltanet --rung field --length 4096
     """
-    places = tuple(map(str, all_folders(folders)))
-    catalogue = load_catalogue(places)
-    entries = catalogue.select(names)
-    settings = Settings(places, rungs or USUAL, seed, length)
-    with progress(len(entries)) as done:
-        found = run(catalogue, entries, settings, processes(jobs, len(entries)), done)
+    places, catalogue = loaded(folders)
+    found = checked(catalogue, catalogue.select(names), Settings(places, rungs or USUAL, seed, length), jobs)
     _show_results(found)
-    if json_file is not None:
-        save(lambda: write_json(found.as_json(), json_file), json_file)
+    save(found.as_json(), json_file)
     ctx.exit(0 if found.ok else UNEXPECTED)
 
 
