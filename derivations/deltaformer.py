@@ -137,7 +137,7 @@ deltaformer = Derivation(
             "strict_softmax_has_a_first_row",
             Computed(empty_rows, "rows"),
             expected="refuted",
-            says="Every row of a strictly causal softmax has something to divide by.",
+            says="The first row of a strictly causal softmax has nothing to divide by.",
             source="document 000, 'exp replaced by softmax'",
         ),
         Fact(

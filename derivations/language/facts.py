@@ -48,7 +48,7 @@ class Fact:
     Args:
         name: short, unique within its derivation.
         check: what decides it.
-        says: the claim in one sentence.
+        says: the claim in one sentence; of one that is expected to be refuted, what is wrong with it.
         expected: "holds", or "refuted" for what is known to be wrong as printed.
         source: where it was printed.
     """

@@ -42,7 +42,7 @@ class Identity:
     Args:
         name: short, unique within its derivation.
         left, right: the two forms.
-        says: the claim in one sentence.
+        says: the claim in one sentence; of a formula that is expected to be refuted, what is wrong with it.
         assumptions: what the inputs must fulfil.
         expected: "holds", or "refuted" for a formula that is known to be wrong as printed.
         source: where the formula was printed.

@@ -89,7 +89,7 @@ errata = Derivation(
             gated_step,
             assumptions=(eta_not_zero,),
             expected="refuted",
-            says="(1 - gamma) / eta |S|^2 beside the squared loss gives the decay gamma.",
+            says="(1 - gamma) / eta |S|^2 beside the squared loss gives the decay 2 gamma - 1 instead of gamma.",
             source="Su, 'A brief history of linear attention', text at eq. 18",
         ),
         Identity(
@@ -104,7 +104,7 @@ errata = Derivation(
             own_gate_to_the_t,
             gates_multiplied,
             expected="refuted",
-            says="The product of alpha_t over j = 1 .. t, with t as the index, is that of the gates so far.",
+            says="With t for the index of its factors, the product is alpha_t^t, and not that of the gates so far.",
             source="Su, eq. 20",
         ),
         Identity(
@@ -120,7 +120,7 @@ errata = Derivation(
             linear_recurrence.reading("before"),
             linear_matrix,
             expected="refuted",
-            says="The old state f(S_{t-1}; q_t) answers the query.",
+            says="A query that is answered by the old state doesn't see its own token.",
             source="Su, text before eq. 11",
         ),
         Identity(
@@ -128,7 +128,7 @@ errata = Derivation(
             slope(inner + (1 - gamma[t] ** 2) / 2 * size),
             retention_step,
             expected="refuted",
-            says="The regulariser (1 - gamma^2) / 2 |S|^2 gives the decay gamma.",
+            says="The regulariser (1 - gamma^2) / 2 |S|^2 gives the decay gamma^2.",
             source="a translation of Su's post, RetNet's loss",
         ),
         Identity(
@@ -143,7 +143,7 @@ errata = Derivation(
             product_of_transitions(K.hadamard(alpha)),
             assumptions=(alpha_not_zero,),
             expected="refuted",
-            says="gamma^(i -> r) is the product of the gates i .. r.",
+            says="With the gates i .. r, gamma^(i -> r) has gate i once too often.",
             source="Kimi Linear, eqs. 3 to 5 with section 2.1",
         ),
         Identity(
@@ -158,7 +158,7 @@ errata = Derivation(
             path_product,
             path_fox_row,
             expected="refuted",
-            says="The scores of PaTH are (Q K^T . M)(I + W W^T . M^-)^-1.",
+            says="(Q K^T . M)(I + W W^T . M^-)^-1 are PaTH's scores for W = K alone.",
             source="Kimi Linear, table 6, row PaTH-FoX",
         ),
         Identity(
@@ -166,7 +166,7 @@ errata = Derivation(
             rwkv7,
             rwkv7_collapsed,
             expected="refuted",
-            says="RWKV-7 is one masked product with one inverse, as if what is removed were the key that is written.",
+            says="One masked product with one inverse takes what is removed for the key that is written.",
             source="Kimi Linear, table 6, row RWKV7",
         ),
         Identity(
@@ -175,7 +175,7 @@ errata = Derivation(
             kda_as_printed,
             assumptions=(alpha_not_zero,),
             expected="refuted",
-            says="The mask inside KDA's inverse is M^-1, the inverse of M.",
+            says="With the inverse of M inside KDA's inverse, M^-1 for M^-, it is another matrix.",
             source="Kimi Linear, table 6",
         ),
     ],
@@ -183,7 +183,7 @@ errata = Derivation(
         Fact(
             "block_of_values_times_keys",
             Computed(chunk_update_as_printed, "shapes"),
-            says="A block is written into the state as V K^T.",
+            says="V K^T has n rows and n columns, and can't be added to the state: a block is written as V^T K.",
             expected="refuted",
             source="Gated Delta Networks, section 2.1",
         ),
