@@ -100,26 +100,33 @@ def _short(e: Any) -> str:
 
 
 def _compared(a: Any, b: Any) -> Finding:
-    done_a, done_b = a.doit(), b.doit()
-    if done_a == done_b:
+    left, right = a.doit(), b.doit()
+    if left == right:
         return Finding(True, "")
-    difference = cancel(expand(done_a - done_b, trig=False).rewrite("exp")) if done_a.is_finite is not False else S.NaN
-    difference = expand(difference)
+    difference = (
+        expand(cancel(expand(left - right, trig=False).rewrite("exp"))) if left.is_finite is not False else S.NaN
+    )
     if difference == 0:
         return Finding(True, "")
-    symbols = sorted(done_a.free_symbols | done_b.free_symbols, key=str)
+    undecided = f"{_short(difference)} isn't reduced to zero, and no point was found where it differs from it"
+    return _differing(left, right) or Finding(None, undecided)
+
+
+def _differing(left: Expr, right: Expr) -> Finding | None:
+    """A point at which the sides differ by more than their last digits."""
+    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
     for values in product(POINTS, repeat=min(len(symbols), 3)):
         point = dict(zip(symbols, [*values, *values * len(symbols)], strict=False))
         if not all(_admits(x, value) for x, value in point.items()):
             continue
-        at = [side.subs(point).evalf(DIGITS) for side in (done_a, done_b)]
-        gap = abs(at[0] - at[1]) if all(x.is_number for x in at) else S.NaN
+        one, other = (side.subs(point).evalf(DIGITS) for side in (left, right))
+        gap = abs(one - other) if one.is_number and other.is_number else S.NaN
         if gap is not S.NaN and gap > Rational(1, 10**15):
             where = ", ".join(f"{x} = {value}" for x, value in point.items())
             return Finding(
-                False, f"{_short(at[0].n(6))} against {_short(at[1].n(6))}" + (f" at {where}" if where else "")
+                False, f"{_short(one.n(6))} against {_short(other.n(6))}" + (f" at {where}" if where else "")
             )
-    return Finding(None, f"{_short(difference)} isn't reduced to zero, and no point was found where it differs from it")
+    return None
 
 
 def _admits(x: Basic, value: Expr) -> bool:
