@@ -647,6 +647,20 @@ def test_a_pair_after_the_gap_may_have_new_exponents() -> None:
     assert found.sizes["n"] == 2
 
 
+@pytest.mark.parametrize(("sign", "expected"), [(1, "holds"), (-1, "refuted")])
+def test_states_are_matched_through_exponentials(sign: int, expected: str) -> None:
+    """A state that fades by exp(eta_t), against one that is kept at the scale of all gates so far."""
+    faded, kept, total = State("a", d_v, 1), State("b", d_v, 1), State("p", 1, 1)
+    left = Recurrence(faded, update=exp(eta[t]) * faded + v, readout=faded)
+    moved = (kept + exp(-scalar(total) - eta[t]) * v, total + eta[t] * Ones(1, 1))
+    right = Recurrence((kept, total), update=moved, readout=exp(scalar(total)) * kept)
+    identity = Identity("x", left, right, matching={faded: exp(sign * scalar(total)) * kept}, expected=expected)
+    assert exact.check(identity).verdict == expected
+    found = field.check(identity, sizes=SIZES)
+    assert found.verdict == expected
+    assert sign < 0 or found.details["error_bound"] < 2.0**-60
+
+
 C, sine, on_sphere = Parameter("C", n, d_k), Parameter("sine", n, d_k), Tokens("W", n, d_k)
 BUILT_IN = {
     "a sphere": Identity(

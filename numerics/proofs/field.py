@@ -95,21 +95,21 @@ def trials_for(degree: int) -> int:
 
 def gap_degree(identity: Identity, sizes: Sizes) -> int:
     """A bound on the degree of the numerator of left - right, over all entries that are compared."""
-    algebra = Degrees()
-    env = degree_inputs(identity, sizes, algebra)
+    degrees = Degrees()
+    env = degree_inputs(identity, sizes, degrees)
+    env |= {x: degrees.value(*shape_of(x, env)) for x in (WEIGHTS, *map(probe, identity.matching or ()))}
+    algebra: Algebra = degrees
+    if has_exponentials(identity):
+        algebra = lifted = WithExponents(degrees, Weights(), degree_of_exponential)
+        env = {x: lifted.lift(v, Weight(1, *v.shape)) if isinstance(v, Degree) else v for x, v in env.items()}
     if identity.matching is not None:
         return _stepwise_degree(identity, env, algebra)
-    env[WEIGHTS] = algebra.value(*shape_of(WEIGHTS, env))
-    if not has_exponentials(identity):
-        return max(left.gap(right) for _, left, right in sides(identity, env, algebra, _outcome_at_once))
-    both = WithExponents(algebra, Weights(), degree_of_exponential)
-    env = {x: _lifted_degree(value, both) for x, value in env.items()}
-    pairs = sides(identity, env, both, _outcome_at_once)
-    return max(left.value.gap(right.value) for _, left, right in pairs)
+    return max(_gap(left, right) for _, left, right in sides(identity, env, algebra, _outcome_at_once))
 
 
-def _lifted_degree(value: Any, both: WithExponents) -> Any:
-    return both.lift(value, Weight(1, *value.shape)) if isinstance(value, Degree) else value
+def _gap(left: Any, right: Any) -> int:
+    """The degree of the numerator of a difference."""
+    return plain(left).gap(plain(right))
 
 
 def has_exponentials(identity: Identity) -> bool:
@@ -136,7 +136,7 @@ def _is_diagonal(e: Any) -> bool:
     return known.lower and known.upper
 
 
-def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Degrees) -> int:
+def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Algebra) -> int:
     """For matched states, which are compared after each token.
 
     Up to the first step at which the sides differ, the left states *are* the right ones read through the matching, so
@@ -144,24 +144,21 @@ def _stepwise_degree(identity: Identity, env: Mapping[Any, Any], algebra: Degree
     """
     assert identity.matching is not None
     left, right = recurrences(identity)
-    env = {**env, **{probe(x): algebra.value(*shape_of(probe(x), env)) for x in identity.matching}}
     theirs = start(right, env, algebra)
-    mine: dict[Basic, Degree] = {
-        x: evaluate(value, {**env, **theirs}, algebra) for x, value in identity.matching.items()
-    }
+    mine: dict[Basic, Any] = {x: evaluate(value, {**env, **theirs}, algebra) for x, value in identity.matching.items()}
     degree = 0
     for position in algebra.positions(env[n]):
         here = {**env, t: position}
         theirs, right_output = step(right, here, theirs, algebra)
         mine, left_output = step(left, here, mine, algebra)
-        degree = max(degree, left_output.gap(right_output))
+        degree = max(degree, _gap(left_output, right_output))
         for name, mine_read, theirs_read in readings(identity, env):
             if name != "output":
                 after = {**here, **theirs, **mine}
-                degree = max(degree, evaluate(mine_read, after, algebra).gap(evaluate(theirs_read, after, algebra)))
+                degree = max(degree, _gap(*(evaluate(e, after, algebra) for e in (mine_read, theirs_read))))
         for x, value in identity.matching.items():
-            matched: Degree = evaluate(value, {**here, **theirs}, algebra)
-            mine[x] = min(mine[x], matched, key=lambda d: d.size)
+            matched = evaluate(value, {**here, **theirs}, algebra)
+            mine[x] = min(mine[x], matched, key=lambda value: plain(value).size)
     return degree
 
 
