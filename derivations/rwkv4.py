@@ -56,15 +56,16 @@ chunkwise = Chunkwise(
     ),
 )
 
-# a and b carried as e^m a and e^m b, and read as e^r times what they are; if m_t = p_t and r_t are maxima of what
+# a and b carried as e^-m a and e^-m b, and read as e^-r times what they are; if m_t = p_t and r_t are maxima of what
 # stands in the exponents, none of these is positive
+a_shifted, b_shifted = State("a'", d_v, 1), State("b'", d_v, 1)
 P, R = Sequence("P", n, d_v), Sequence("R", n, d_v)
 m, p, r = State("m", d_v, 1), P[t], R[t]
 kept, added, seen, own_shifted = exp(m - w - p), exp(k - p), exp(m - r), exp(u + k - r)
 shifted = Recurrence(
-    (a, b, m),
-    update=(kept.hadamard(a) + added.hadamard(v), kept.hadamard(b) + added, p),
-    readout=mean(seen.hadamard(a) + own_shifted.hadamard(v), seen.hadamard(b) + own_shifted),
+    (a_shifted, b_shifted, m),
+    update=(kept.hadamard(a_shifted) + added.hadamard(v), kept.hadamard(b_shifted) + added, p),
+    readout=mean(seen.hadamard(a_shifted) + own_shifted.hadamard(v), seen.hadamard(b_shifted) + own_shifted),
     read="before",
 )
 
@@ -108,7 +109,7 @@ rwkv4 = Derivation(
             "recurrent_is_shifted",
             recurrence,
             shifted,
-            carries=False,
+            matching={a: exp(m).hadamard(a_shifted), b: exp(m).hadamard(b_shifted)},
             says="Both sums may be carried divided by e^p, and read divided by another factor, whatever p is.",
         ),
         Identity(
