@@ -17,12 +17,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnproof.catalogue import load_catalogue
+from attnproof.checking import float_systems
 from derivations.deltanet import deltanet
 from derivations.gated_deltanet import gated_deltanet
 from derivations.language import (
     Closed,
+    CumulativeProduct,
     Form,
     Gamma,
+    GateProduct,
     Identity,
     K,
     Ones,
@@ -35,10 +39,12 @@ from derivations.language import (
     beta,
     d_k,
     d_v,
+    diag,
     gamma,
     k,
     n,
     q,
+    s,
     t,
     v,
 )
@@ -270,6 +276,50 @@ def test_inputs_that_test_nothing_are_not_counted() -> None:
 def test_a_side_without_inputs_is_compared_with_one_that_has() -> None:
     evidence = floats.check(Identity("x", TokenRows(v), TokenRows(Ones(d_v, 1))))
     assert evidence.verdict == "refuted"
+
+
+def catalogued(name: str) -> Identity:
+    """An identity of the catalogue."""
+    return load_catalogue().select([name])[0].identity
+
+
+@pytest.mark.parametrize("precision", float_systems(), ids=lambda precision: precision.name)
+def test_what_underflows_is_no_error(precision: Floats) -> None:
+    """The product of 200 gates near zero is below every precision's range: no tolerance is finer than that range."""
+    identity = Identity(
+        "products",
+        TokenRows(GateProduct(gamma[s], s, 1, t) * q),
+        Closed(diag(CumulativeProduct(gamma)) @ Q),
+    )
+    rng = np.random.default_rng(11)
+    env = rounded_inputs(
+        float_inputs(identity, Sizes(n=200, d_k=3, d_v=2), rng, "gates near zero"), precision.unit_roundoff
+    )
+    [(tolerance, scale)] = tolerances_between(identity, env, precision.unit_roundoff, rng)
+    assert not tolerance.all(), "the last rows are zero in float64 too"
+    found = floats.compare(identity, env, precision, [(tolerance, scale)])
+    assert found.error_over_tolerance <= 1
+
+
+def test_the_square_of_a_small_product_does_not_underflow() -> None:
+    """A product of 42 gates near zero is about 10^-148, and its tolerance as sharp as that of any other row."""
+    identity = catalogued("errata.products_after_the_own_gate")
+    rng = np.random.default_rng(11)
+    env = float_inputs(identity, Sizes(n=42, d_k=1, d_v=1), rng, "gates near zero", 1)
+    [(tolerance, scale)] = tolerances_between(identity, env, 2.0**-53, rng)
+    assert 0 < scale < 1e-140
+    assert 1e-16 < tolerance / scale < 1e-12
+
+
+def test_float64_noise_is_not_rounded_away() -> None:
+    """Longhorn's slope is a difference of nearly equal terms: Hypothesis found a tolerance that was too small."""
+    identity = catalogued("longhorn.slope_is_zero")
+    rng = np.random.default_rng(0)
+    env = float_inputs(identity, Sizes(n=9, d_k=3, d_v=2), rng)
+    fine, coarse = (
+        tolerances_between(identity, env, u, np.random.default_rng(1))[0][0] / u for u in (2.0**-53, 2.0**-40)
+    )
+    assert np.allclose(fine, coarse, rtol=1.0)
 
 
 def test_the_rung_is_reproducible() -> None:

@@ -38,6 +38,11 @@ class Floats(ArrayAlgebra):
         """Half the distance from 1 to the next number."""
         return float(self.xp.finfo(self.dtype).eps) / 2
 
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive number that has full precision."""
+        return float(self.xp.finfo(self.dtype).smallest_normal)
+
     def asarray(self, value: Any) -> Value:
         """An array of this dtype on this device."""
         return self.xp.asarray(value, dtype=self.dtype, device=self.device)

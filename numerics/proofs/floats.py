@@ -22,7 +22,7 @@ from numerics.evidence import Evidence, Verdict
 from numerics.float_inputs import FAMILIES, float_inputs, rounded_inputs
 from numerics.inputs import CannotDraw, Sizes
 from numerics.proofs.compare import sides
-from numerics.proofs.tolerances import Tolerances, tolerances_between
+from numerics.proofs.tolerances import MARGIN, Tolerances, tolerances_between
 
 SHARP = 1e-3
 """An input on which the tolerance reaches this share of the output tests nothing and isn't counted."""
@@ -62,6 +62,8 @@ def compare(identity: Identity, env: Mapping[Any, Any], algebra: Floats, toleran
         left, right = _on_host(pair.left), _on_host(pair.right)
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
             raise UndefinedValue(f"{pair.name} leaves the range of {algebra.name}")
+        # below the smallest normal number a result is rounded absolutely, or flushed; what is zero stays zero
+        tolerance = np.where(scale > 0, tolerance + MARGIN * algebra.smallest_normal, tolerance)
         ratio = _ratio(abs(left - right).max(axis=-1), tolerance)
         sharpness = max(worst.sharpness, float(_ratio(tolerance, scale).max()))
         row = int(ratio.reshape(-1, ratio.shape[-1]).max(axis=0).argmax())

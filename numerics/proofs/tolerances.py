@@ -23,6 +23,9 @@ MARGIN = 12.0
 """Noise draws estimate the standard deviation of a row's error with 6 x d entries each; true roundings are correlated
 along a recurrence, which a margin of 12 deviations covers. A planted error of 10^-6 relative is far outside
 (tests/test_rounding_noise.py measures it)."""
+AUDIBLE = 2.0**-44
+"""The least noise that is drawn: noise below half a unit in float64's last place would be rounded away again. Errors
+are proportional to the noise, so that what is drawn at this level is scaled down to the level that was asked for."""
 DRAWS_FOR_A_KERNEL = 16
 """More draws where inputs are computed too: the error of one gate is common to all entries of a row, so that these
 don't count as draws of their own."""
@@ -40,16 +43,17 @@ def tolerances_between(
     these terms must have had for rounding to move them so far.
     """
     clean = list(sides(identity, env, numpy_float64()))
-    # float64 noise on top of float64 arithmetic: the noisy values are compared with one another, not with a cleaner one
-    noisy = sides(identity, _repeated(env, DRAWS_OF_NOISE), RoundingNoise(unit_roundoff, rng))
+    level = max(unit_roundoff, AUDIBLE)
+    noisy = sides(identity, _repeated(env, DRAWS_OF_NOISE), RoundingNoise(level, rng))
     out = []
     for (_, left, right), drawn in zip(clean, noisy, strict=True):
         whole = (DRAWS_OF_NOISE, *np.broadcast_shapes(left.shape, right.shape))  # a constant side has no batch
-        variance = _variance(np.broadcast_to(drawn.left, whole)) + _variance(np.broadcast_to(drawn.right, whole))
+        deviation = np.hypot(*(_deviation(np.broadcast_to(side, whole)) for side in (drawn.left, drawn.right)))
+        deviation = deviation * (unit_roundoff / level)
         magnitude = np.maximum(abs(left), abs(right)).max(axis=-1)
         cancels = not (np.any(left) and np.any(right))
-        scale = np.sqrt(variance) / unit_roundoff if cancels else magnitude
-        tolerance = _tolerance(variance, magnitude, unit_roundoff)
+        scale = deviation / unit_roundoff if cancels else magnitude
+        tolerance = _tolerance(deviation, magnitude, unit_roundoff)
         out.append((tolerance, np.broadcast_to(scale.max(axis=-1, keepdims=True), magnitude.shape)))
     return out
 
@@ -72,12 +76,13 @@ def tolerances_of(
             error of each entry in units of u.
     """
     clean = _values(run(form, env, numpy_float64()))
-    noise = RoundingNoise(unit_roundoff, rng)
+    level = max(unit_roundoff, AUDIBLE)
+    noise = RoundingNoise(level, rng)
     repeated = _repeated(env, DRAWS_FOR_A_KERNEL)
     rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
     noisy = _values(run(form, {**repeated, **rounded}, noise))
     return [
-        _tolerance(_variance(drawn), abs(value).max(axis=-1), unit_roundoff)
+        _tolerance(_deviation(drawn) * (unit_roundoff / level), abs(value).max(axis=-1), unit_roundoff)
         for value, drawn in zip(clean, noisy, strict=True)
     ]
 
@@ -91,25 +96,28 @@ def _values(outcome: Outcome) -> tuple[np.ndarray, ...]:
     return outcome.output, *outcome.states
 
 
-def _tolerance(variance: np.ndarray, magnitude: np.ndarray, unit_roundoff: float) -> np.ndarray:
+def _tolerance(deviation: np.ndarray, magnitude: np.ndarray, unit_roundoff: float) -> np.ndarray:
     """MARGIN standard deviations of a row, whose largest entry is rounded at least once."""
-    return MARGIN * np.sqrt(_smoothed(variance) + (unit_roundoff * magnitude) ** 2)
+    return MARGIN * np.hypot(_smoothed(deviation), unit_roundoff * magnitude)
 
 
-def _variance(draws: np.ndarray) -> np.ndarray:
-    """The variance over the draws (the leading dimension), averaged over each row: by the entries' own variances as
-    weights, since in the row of an attention matrix a few entries may be as large as all others are small.
+def _deviation(draws: np.ndarray) -> np.ndarray:
+    """The standard deviation over the draws (the leading dimension). The variance is averaged over each row by the
+    entries' own variances as weights, since in the row of an attention matrix a few entries may be as large as all
+    others are small. It is that of the row over its largest entry: the square of a product of many gates underflows.
     """
-    variance = np.var(draws, axis=0, ddof=1)
+    size = abs(draws).max(axis=(0, -1), keepdims=True)
+    variance = np.var(draws / np.where(size > 0, size, 1), axis=0, ddof=1)
     largest = variance.max(axis=-1, keepdims=True)
-    share = np.divide(variance, largest, out=np.zeros_like(variance), where=largest > 0)  # squares would underflow
+    share = np.divide(variance, largest, out=np.zeros_like(variance), where=largest > 0)
     weight = np.maximum(share.sum(axis=-1), 1)
-    return largest[..., 0] * (share**2).sum(axis=-1) / weight
+    return size[0, ..., 0] * np.sqrt(largest[..., 0] * (share**2).sum(axis=-1) / weight)
 
 
-def _smoothed(variance: np.ndarray) -> np.ndarray:
-    """The mean with the neighbouring rows, since few draws estimate one row's variance poorly."""
-    if variance.shape[-1] < 3:
-        return variance
-    padded = np.concatenate([variance[..., :1], variance, variance[..., -1:]], axis=-1)
-    return np.maximum(variance, (padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]) / 3)
+def _smoothed(deviation: np.ndarray) -> np.ndarray:
+    """The root of the mean square with the neighbouring rows, since few draws estimate one row's variance poorly."""
+    if deviation.shape[-1] < 3:
+        return deviation
+    padded = np.concatenate([deviation[..., :1], deviation, deviation[..., -1:]], axis=-1)
+    together = np.hypot(np.hypot(padded[..., :-2], padded[..., 1:-1]), padded[..., 2:])
+    return np.maximum(deviation, together / np.sqrt(3))
