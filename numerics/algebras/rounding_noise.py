@@ -64,5 +64,35 @@ class RoundingNoise(Floats):
         return self._noisy(np.log(a))
 
     def solve_general(self, a: Value, b: Value) -> Value:
-        """Elimination with pivoting solves a system that is off by about sqrt(m) roundings (backward stability)."""
-        return self._noisy(np.linalg.solve(self._noisy(a, roundings=a.shape[-1]), b))
+        """Elimination with partial pivoting, each operation rounded: what it fills in may be far larger than `a`."""
+        size = a.shape[-1]
+        rows = np.concatenate(_alike_in_batch(a, b), axis=-1)
+        for j in range(size):
+            _pivot(rows, j)
+            factors = self._noisy(rows[..., j + 1 :, j, None] / rows[..., j, None, j, None])
+            rows[..., j + 1 :, j + 1 :] = self._less(rows[..., j + 1 :, j + 1 :], factors, rows[..., j, None, j + 1 :])
+        solution = rows[..., size:]
+        for j in reversed(range(size)):
+            solution[..., j, :] = self._noisy(solution[..., j, :] / rows[..., j, j, None])
+            solution[..., :j, :] = self._less(solution[..., :j, :], rows[..., :j, j, None], solution[..., j, None, :])
+        return solution
+
+    def _less(self, rows: Value, factors: Value, row: Value) -> Value:
+        """rows - factors row, the step of an elimination."""
+        return self._noisy(rows - self._noisy(factors * row))
+
+
+def _alike_in_batch(a: Value, b: Value) -> tuple[Value, Value]:
+    """Both with the same leading dimensions."""
+    leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return np.broadcast_to(a, leading + a.shape[-2:]), np.broadcast_to(b, leading + b.shape[-2:])
+
+
+def _pivot(rows: Value, j: int) -> None:
+    """Exchanges row j with the one below that has the largest entry in column j, in each matrix of a batch."""
+    chosen = j + abs(rows[..., j:, j]).argmax(axis=-1)[..., None, None]
+    upper, lower = rows[..., j, None, :].copy(), np.take_along_axis(rows, chosen, axis=-2)
+    if not lower[..., j].all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    np.put_along_axis(rows, chosen, upper, axis=-2)
+    rows[..., j, None, :] = lower
