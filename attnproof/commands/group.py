@@ -63,6 +63,7 @@ def attnproof() -> None:
       attnproof claims S0-58                what a document says, and what is true of it
       attnproof family                      which system is a special case of which
       attnproof mutants gated_deltanet      which planted errors are found
+      attnproof cost linear_attention       what each form costs, as polynomials
       attnproof new my_system               start a derivation of your own
     """
 

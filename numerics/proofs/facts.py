@@ -6,22 +6,20 @@ these points is unique, and is checked at larger sizes besides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import product
+from functools import cache, partial
 from time import perf_counter
 from typing import Any
 
-from sympy import Expr, Rational, Symbol, expand, interpolate, sympify
+from sympy import Expr, expand, sympify
 
 from derivations.language.errors import NoMeaning
 from derivations.language.facts import Counts, Fact, Finding, Quantity
 from derivations.language.forms import Form
 from derivations.language.symbols import d_k, d_v, n
-from numerics.algebras.counting import Counting, Sized
+from numerics.costs.polynomials import misfit_of, through
+from numerics.costs.walks import walk
 from numerics.evaluate import CHUNK
 from numerics.evidence import Evidence
-from numerics.inputs import shape_of
-from numerics.run import run
 
 DEGREES = {n: 3, d_k: 3, d_v: 2}
 """The highest power of each dimension in a count: n^3 for a general inverse, d_k^3 for one of a state."""
@@ -72,32 +70,17 @@ def counted(form: Form, quantity: Quantity, chunk: int | None = None) -> Expr:
 
 def _misfit(counts: Counts, found: Expr) -> str:
     """Where beyond the sizes that it was fitted to the polynomial isn't the count; empty where it always is."""
-    symbols: tuple[Any, ...] = tuple(DEGREES)
-    for length, *widths in BEYOND:
-        sizes = (length * (counts.chunk or 1) + _first_length(counts), *widths)
-        number = counted_at(counts, sizes)
-        if number != found.subs(dict(zip(symbols, sizes, strict=True))):
-            return f"{number} at n, d_k, d_v = {sizes}: the count isn't a polynomial in these"
-    return ""
+    step, first = counts.chunk or 1, _first_length(counts)
+    further = [(length * step + first, *widths) for length, *widths in BEYOND]
+    return misfit_of(partial(counted_at, counts), found, tuple(DEGREES), further)
 
 
 def fitted(counts: Counts) -> Expr:
     """The polynomial in n, d_k and d_v through the counts at small sizes."""
-    step = counts.chunk or 1
-    values: dict[tuple[int, ...], Any] = {}
-    first = _first_length(counts)
-    points = {n: range(first + step, first + step * (DEGREES[n] + 2), step)}
-    points |= {x: range(1, DEGREES[x] + 2) for x in (d_k, d_v)}
-    for sizes in product(*points.values()):
-        values[sizes] = Rational(counted_at(counts, sizes))
-    for symbol in reversed(list(points)):  # the last dimension first, so that a key loses its last entry
-        rest = dict.fromkeys(sizes[:-1] for sizes in values)
-        values = {head: _through({x: values[*head, x] for x in points[symbol]}, symbol) for head in rest}
-    return values[()]
-
-
-def _through(points: Mapping[int, Expr], symbol: Symbol) -> Expr:
-    return expand(interpolate([(x, y) for x, y in points.items()], symbol))
+    step, first = counts.chunk or 1, _first_length(counts)
+    lengths = range(first + step, first + step * (DEGREES[n] + 2), step)
+    widths = {x: range(1, DEGREES[x] + 2) for x in (d_k, d_v)}
+    return through(cache(partial(counted_at, counts)), {n: lengths, **widths})
 
 
 def _first_length(counts: Counts) -> int:
@@ -106,10 +89,5 @@ def _first_length(counts: Counts) -> int:
 
 def counted_at(counts: Counts, sizes: tuple[int, ...]) -> int:
     """What is counted at these values of n, d_k and d_v."""
-    algebra = Counting()
-    env: dict[Any, Any] = {n: sizes[0], d_k: sizes[1], d_v: sizes[2], CHUNK: counts.chunk or sizes[0]}
-    env |= counts.at
-    for x in sorted(counts.form.symbols() | set(counts.form.states), key=str):
-        env[x] = Sized(*shape_of(x, env))
-    outcome = run(counts.form, env, algebra)
-    return algebra.quantity(counts.quantity, outcome.output)
+    known = dict(zip(DEGREES, sizes, strict=True))
+    return walk(counts.form, {**known, CHUNK: counts.chunk or known[n], **counts.at}).number(counts.quantity)
