@@ -27,7 +27,7 @@ import derivations
 from derivations.language.claims import Claim, Document
 from derivations.language.facts import Fact
 from derivations.language.places import Place
-from derivations.language.statements import Derivation, Identity, Reduction
+from derivations.language.statements import Backward, Derivation, Identity, Reduction, compared_in
 
 VARIABLE = "ATTNPROOF_DERIVATIONS"
 """The environment variable with more folders of derivations, separated as in PATH."""
@@ -59,10 +59,10 @@ class BrokenModule:
 
 @dataclass(frozen=True)
 class Entry:
-    """One identity or fact, with the derivation that it belongs to."""
+    """One identity, fact or backward pass, with the derivation that it belongs to."""
 
     derivation: Derivation
-    statement: Identity | Fact
+    statement: Identity | Fact | Backward
 
     @property
     def id(self) -> str:
@@ -70,14 +70,14 @@ class Entry:
 
     @property
     def identity(self) -> Identity:
-        """The statement, where it is an identity.
+        """The statement, where it is an identity; of a backward pass that of its two modes.
 
         Raises:
             TypeError: it is a fact.
         """
-        if not isinstance(self.statement, Identity):
+        if isinstance(self.statement, Fact):
             raise TypeError(f"{self.id} is a fact, not an identity")
-        return self.statement
+        return compared_in(self.statement)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Catalogue:
     documents: Mapping[str, Document] = field(default_factory=dict)
 
     def entries(self) -> list[Entry]:
-        """Every identity and fact, in order."""
+        """Every identity, fact and backward pass, in order."""
         return [Entry(owner, statement) for owner in self.derivations.values() for statement in owner.statements]
 
     def claims(self) -> list[Claim]:

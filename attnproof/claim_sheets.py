@@ -35,5 +35,5 @@ def _shown(name: str, found: Verification) -> list[str]:
     if isinstance(entry.statement, Fact):
         return [*lines, *(str(e.details["shown"]) for e in report.evidence if e.details.get("shown"))]
     if report.counterexample is not None:
-        lines += counterexample_lines(entry.statement, report.counterexample)
+        lines += counterexample_lines(entry.identity, report.counterexample)
     return lines

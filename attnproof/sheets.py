@@ -9,9 +9,9 @@ from attnproof.checking import Unfinished
 from attnproof.readable import cell, counterexample_lines
 from derivations.language.assumptions import Assumption
 from derivations.language.facts import Fact
-from derivations.language.forms import Form, latex_lines, text_lines
-from derivations.language.printing import LATEX
-from derivations.language.statements import Derivation
+from derivations.language.forms import Form, equations, latex_lines, text_lines
+from derivations.language.printing import LATEX, TEXT
+from derivations.language.statements import Backward, Derivation, Identity
 from numerics.evidence import Evidence
 from numerics.proofs.ladder import Report
 
@@ -31,13 +31,14 @@ def derivation_lines(
         latex: whether forms are also written in LaTeX.
         decided: the claims that rest on each identity and fact.
     """
-    entries = [Entry(derivation, statement) for statement in derivation.statements]
+    statements: tuple[Identity | Fact, ...] = (*derivation.identities, *derivation.facts)
     lines = [f"{derivation.title} ({derivation.name})", derivation.summary, str(derivation.place), "", "forms"]
     for name, form in derivation.forms.items():
         lines += _indented([name, *_indented(_form_lines(form, latex))])
     lines += ["", "identities and facts" if derivation.facts else "identities"]
-    for entry in entries:
+    for entry in (Entry(derivation, statement) for statement in statements):
         lines += [*_indented(identity_lines(entry, reports.get(entry.id), latex, True, decided)), ""]
+    lines += _backward_section(derivation, reports, latex, decided)
     return [*lines, *_source_lines(derivation)]
 
 
@@ -60,6 +61,8 @@ def identity_lines(
     """
     if isinstance(entry.statement, Fact):
         return _fact_lines(entry, entry.statement, report, decided)
+    if isinstance(entry.statement, Backward):
+        return _backward_lines(entry, entry.statement, report, latex, decided)
     identity = entry.statement
     lines = [entry.id, *_indented([identity.says] if identity.says else [])]
     body = [f"expected: {identity.expected}"]
@@ -87,6 +90,32 @@ def _fact_lines(entry: Entry, fact: Fact, report: Report | None, decided: Decide
         shown = [f"shown: {e.details.get('shown', e.message)}" for e in report.evidence]
         body += [_verdict_line(report), *shown]
     return [entry.id, *_indented([fact.says] if fact.says else []), *_indented(body)]
+
+
+def _backward_section(
+    derivation: Derivation, reports: Mapping[str, Report], latex: bool, decided: Decided
+) -> list[str]:
+    """The backward passes of the forms, and the recurrences for which none can be derived."""
+    lines: list[str] = []
+    for entry in (Entry(derivation, statement) for statement in derivation.backward):
+        lines += [*_indented(identity_lines(entry, reports.get(entry.id), latex, True, decided)), ""]
+    for form, reason in derivation.without_backward.items():
+        lines += [f"  {form} has no backward pass: {reason}", ""]
+    return ["backward passes", *lines] if lines else []
+
+
+def _backward_lines(
+    entry: Entry, statement: Backward, report: Report | None, latex: bool, decided: Decided
+) -> list[str]:
+    """A backward pass: its formulas, and what they were compared with."""
+    body = ["given dO and dS_n, from the last token to the first, with the states of the forward pass:"]
+    body += _indented(equations(statement.adjoint.lines(TEXT)))
+    if latex:
+        body += _indented(rf"LaTeX  {line}" for line in equations(statement.adjoint.lines(LATEX)))
+    body += _decides(entry, decided)
+    if report is not None:
+        body += _evidence_lines(entry, report)
+    return [entry.id, *_indented([statement.says]), *_indented(body)]
 
 
 def _evidence_lines(entry: Entry, report: Report) -> list[str]:

@@ -139,9 +139,9 @@ def _next(waiting: deque[Entry], worker: Worker | None, busy: Sequence[Worker]) 
 
 def _cost(entry: Entry) -> tuple[bool, int]:
     """What takes longest starts first: identities that hold are checked at large sizes, and inverses cost most."""
-    identity = entry.statement
-    if isinstance(identity, Fact):
+    if isinstance(entry.statement, Fact):
         return False, 0
+    identity = entry.identity
     return identity.expected == "holds", _inverses(identity.left) + _inverses(identity.right)
 
 

@@ -7,13 +7,13 @@ A recurrence starts from the values of its state symbols in the environment, els
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from sympy import Basic, Rational, preorder_traversal
 
+from derivations.language.adjoint import Cotangent
 from derivations.language.errors import NoMeaning
 from derivations.language.expressions import Exponential, Hadamard, Scaled, Sum
 from derivations.language.forms import (
@@ -30,13 +30,12 @@ from derivations.language.forms import (
     Transport,
     sequence_of,
 )
-from derivations.language.masks import GateProduct, TokenSum
 from derivations.language.symbols import GateToken, Named, Token, i, j, n, s, t
+from derivations.language.two_modes import ForwardMode, ReverseMode
 from numerics.algebras.contract import Algebra, Value
-from numerics.evaluate import CHUNK, Environment, RootOf, batch_of, evaluate, integer
-
-States = dict[Basic, Value]
-"""The value of each state of a recurrence."""
+from numerics.backward import cotangent, forward_mode, reverse_mode
+from numerics.evaluate import CHUNK, Environment, RootOf, evaluate, integer
+from numerics.recurrences import States, at_tokens, batches, history, start, step, updated
 
 
 @dataclass(frozen=True)
@@ -70,82 +69,22 @@ def run(form: Form, env: Environment, algebra: Algebra) -> Outcome:
             return run(form.form, _substituted(form, env, algebra), algebra)
         case Defined():
             return run(form.form, {**env, sequence_of(form.defined): _defined(form, env, algebra)}, algebra)
+        case Cotangent():
+            return Outcome(cotangent(form, env, algebra))
+        case ForwardMode():
+            return Outcome(forward_mode(form, env, algebra))
+        case ReverseMode():
+            return Outcome(reverse_mode(form, env, algebra))
         case Algorithm():
             return Outcome(form.function(algebra, **{str(x): env[x] for x in form.inputs}))
     raise NoMeaning(f"the walk has no rule for the form {type(form).__name__}")
 
 
-def at_tokens(e: Basic, env: Environment, positions: range, states: list[States], algebra: Algebra) -> list[Value]:
-    """An expression at each of the positions, with the states of each (an empty list where it reads none).
-
-    What is read doesn't feed back into the states, so that many tokens are evaluated at once, along a leading
-    dimension.
-    """
-    batch = batch_of(env)
-    if algebra.tokens_at_once == 1 or not _reads_one_token(e) or not _lines_up(e, env, states, batch):
-        each = states or [{}] * len(positions)
-        return [
-            evaluate(e, {**env, t: position, **own}, algebra) for position, own in zip(positions, each, strict=True)
-        ]
-    together = {x: algebra.along([own[x] for own in states], batch) for x in states[0]} if states else {}
-    value = evaluate(e, {**env, t: positions, **together}, algebra)
-    return [value[k] for k in range(len(positions))]
-
-
-def _lines_up(e: Basic, env: Environment, states: list[States], batch: tuple[int, ...]) -> bool:
-    """Whether a leading dimension over tokens comes out, and stands in front of the batch of every sequence."""
-    tokens = e.atoms(Token, GateToken)
-    runs = bool(tokens) or e.has(t) or any(e.has(state) for state in (states[0] if states else ()))
-    return runs and all(env[x.sequence].shape[:-2] == batch for x in tokens if x.sequence in env)
-
-
-@cache
-def _reads_one_token(e: Any) -> bool:
-    """Whether an expression reads no tokens but token t."""
-    return all(x.index == t for x in e.atoms(Token, GateToken)) and not e.atoms(TokenSum, GateProduct)
-
-
 def _columns(row: Basic, env: Environment, algebra: Algebra) -> list[Value]:
     columns: list[Value] = []
-    for positions in _batches(env[n], algebra):
+    for positions in batches(env[n], algebra):
         columns += at_tokens(row, env, positions, [], algebra)
     return columns
-
-
-def _batches(length: int, algebra: Algebra) -> list[range]:
-    """The positions of a sequence, in as many at once as the number system takes."""
-    size = algebra.tokens_at_once
-    return [range(first, min(first + size, length)) for first in range(0, length, size)]
-
-
-def start(recurrence: Recurrence, env: Environment, algebra: Algebra) -> States:
-    """The states before the first token."""
-    initial: States = {}
-    for index, state in enumerate(recurrence.states):
-        if state in env:
-            initial[state] = env[state]
-        elif recurrence.initial is not None:
-            initial[state] = evaluate(recurrence.initial[index], env, algebra)
-        else:
-            initial[state] = algebra.zeros(*(integer(side, env) for side in state.shape))
-    return initial
-
-
-def step(recurrence: Recurrence, env: Environment, states: States, algebra: Algebra) -> tuple[States, Value]:
-    """One token (or block), bound in `env`: the new states and the output."""
-    after = _written(recurrence, env, states, algebra)
-    reads = after if recurrence.read == "after" else states
-    return after, evaluate(recurrence.readout, {**env, **reads}, algebra)
-
-
-def _written(recurrence: Recurrence, env: Environment, states: States, algebra: Algebra) -> States:
-    """The states after one token or block."""
-    before = {**env, **states}
-    for common in _repeated(recurrence.updates):
-        before[common] = evaluate(common, before, algebra)
-    return {
-        x: evaluate(update, before, algebra) for x, update in zip(recurrence.states, recurrence.updates, strict=True)
-    }
 
 
 def _with_common(e: Basic, env: Environment, algebra: Algebra) -> Environment:
@@ -165,21 +104,6 @@ def _repeated_weights(e: Any) -> tuple[Basic, ...]:
     return tuple(sorted((part for part, times in count.items() if times > 1), key=lambda part: part.count_ops()))
 
 
-@cache
-def _repeated(expressions: tuple[Any, ...]) -> tuple[Basic, ...]:
-    """Sums that stand in more than one of the expressions, or twice in one: they are evaluated once.
-
-    An environment may hold the value of any expression, not of symbols alone.
-    """
-    count: dict[Basic, int] = {}
-    for e in expressions:
-        for part in preorder_traversal(e):
-            if isinstance(part, Sum) and all(x.index == t for x in part.atoms(Token, GateToken)):
-                count[part] = count.get(part, 0) + 1
-    often = [part for part, times in count.items() if times > 1]
-    return tuple(sorted(often, key=lambda part: part.count_ops()))
-
-
 def _last_states(recurrence: Recurrence, env: Environment, algebra: Algebra) -> States:
     """The states after the last token. Nothing is read on the way: the queries need not be given."""
     states = start(recurrence, env, algebra)
@@ -188,7 +112,7 @@ def _last_states(recurrence: Recurrence, env: Environment, algebra: Algebra) -> 
     else:
         places = [{**env, t: position} for position in algebra.positions(env[n])]
     for here in places:
-        states = _written(recurrence, here, states, algebra)
+        states = updated(recurrence, here, states, algebra)
     return states
 
 
@@ -199,19 +123,6 @@ def _run_tokens(form: Recurrence, env: Environment, algebra: Algebra) -> Outcome
         outputs += at_tokens(form.readout, env, positions, after if form.read == "after" else before, algebra)
         states = after[-1]
     return Outcome(algebra.stack(outputs), tuple(states.values()))
-
-
-def history(
-    form: Recurrence, env: Environment, states: States, algebra: Algebra
-) -> Iterator[tuple[range, list[States], list[States]]]:
-    """The states before and after each token, from the given ones on, some tokens at a time."""
-    for positions in _batches(env[n], algebra):
-        before, after = [], []
-        for position in positions:
-            before.append(states)
-            states = _written(form, {**env, t: position}, states, algebra)
-            after.append(states)
-        yield positions, before, after
 
 
 def blocks(env: Environment, algebra: Algebra) -> list[dict[Any, Any]]:

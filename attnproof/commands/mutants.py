@@ -15,7 +15,7 @@ from attnproof.commands.output import print_table, table
 from attnproof.readable import counted
 from attnproof.statuses import UNEXPECTED
 from derivations.language.facts import Fact
-from derivations.language.statements import Identity
+from derivations.language.statements import Backward, Identity
 from numerics.proofs.ladder import Report
 
 COUNTED = ("mutants", "refuted", "equivalent", "holes")
@@ -54,8 +54,8 @@ def mutants(ctx: click.Context, names: tuple[str, ...], jobs: int | None, folder
     ctx.exit(0 if found.ok else UNEXPECTED)
 
 
-def _is_planted_in(statement: Identity | Fact) -> bool:
-    return isinstance(statement, Identity) and statement.expected == "holds"
+def _is_planted_in(statement: Identity | Fact | Backward) -> bool:
+    return not isinstance(statement, Fact) and statement.expected == "holds"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from derivations.language import *
 
 from sympy import Eq, Ne, Rational, Symbol, sqrt
 
+from derivations.language.adjoint import Cotangent
 from derivations.language.assumptions import Assumption, assume, invertible, nonzero, on_unit_circle
 from derivations.language.derivative import derivative
 from derivations.language.errors import NoMeaning, ShapeError, StatementError, UndefinedValue
@@ -41,6 +42,7 @@ from derivations.language.masks import (
     CumulativeProduct,
     Decay,
     GateProduct,
+    PrecedingProduct,
     RemainingProduct,
     ShiftedDecay,
     StrictDecay,
@@ -85,6 +87,7 @@ __all__ = [
     "Claim",
     "Closed",
     "Computed",
+    "Cotangent",
     "Counts",
     "CumulativeProduct",
     "Decay",
@@ -111,6 +114,7 @@ __all__ = [
     "NoMeaning",
     "Ones",
     "Parameter",
+    "PrecedingProduct",
     "Printed",
     "Q",
     "RangeWithin",

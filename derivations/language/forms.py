@@ -13,7 +13,7 @@ carry added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence as Many
+from collections.abc import Callable, Iterable, Mapping, Sequence as Many
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -543,14 +543,19 @@ class Defined(Form):
         return [*self.form.lines(style), *own]
 
 
+def equations(lines: Iterable[tuple[str, str]]) -> list[str]:
+    """Left and right sides as equations; a left side that ends with an arrow has its sign already."""
+    return [f"{left} {right}" if left.endswith(("<-", "arrow")) else f"{left} = {right}" for left, right in lines]
+
+
 def text_lines(form: Form) -> list[str]:
     """The form as lines of plain text."""
-    return [f"{left} {right}" if left.endswith("<-") else f"{left} = {right}" for left, right in form.lines(TEXT)]
+    return equations(form.lines(TEXT))
 
 
 def latex_lines(form: Form) -> list[str]:
     """The form as lines of LaTeX."""
-    return [f"{left} {right}" if left.endswith("arrow") else f"{left} = {right}" for left, right in form.lines(LATEX)]
+    return equations(form.lines(LATEX))
 
 
 def recurrence_or_none(form: Form) -> Recurrence | None:

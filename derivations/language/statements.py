@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from sympy import Basic
 
+from derivations.language.adjoint import Adjoint, adjoint
 from derivations.language.assumptions import Assumption
-from derivations.language.errors import StatementError
+from derivations.language.errors import NoMeaning, StatementError
 from derivations.language.expressions import Statement, same_shape
 from derivations.language.facts import Fact
-from derivations.language.forms import Chunkwise, Form, recurrence_or_none
+from derivations.language.forms import Chunkwise, FinalState, Form, Recurrence, recurrence_or_none
 from derivations.language.places import Place, caller
 from derivations.language.symbols import State
+from derivations.language.two_modes import ForwardMode, ReverseMode
 
 Verdict = Literal["holds", "refuted", "unknown", "vacuous"]
 
@@ -127,6 +130,53 @@ class Reduction(Identity):
 
 
 @dataclass(frozen=True, eq=False)
+class Backward:
+    """The backward pass of a recurrence. Nobody writes it: it is derived, and claimed to give the derivatives.
+
+    Args:
+        name: "backward", or "backward_of_" and the name of the form.
+        recurrence: the forward pass.
+        place: where the derivation is stated.
+    """
+
+    name: str
+    recurrence: Recurrence
+    place: Place
+    says: str = "The derived backward pass gives the derivative by every input and by the initial state."
+    expected: Literal["holds", "refuted"] = "holds"
+
+    @property
+    def adjoint(self) -> Adjoint:
+        """The formulas."""
+        return adjoint(self.recurrence)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Forward mode and reverse mode agree in every direction."""
+        sides = ForwardMode(self.recurrence), ReverseMode(self.adjoint)
+        return Identity(self.name, *sides, says=self.says, place=self.place)
+
+
+def compared_in(statement: Identity | Backward) -> Identity:
+    """The identity whose sides are compared: of a backward pass that of its two modes."""
+    return statement.identity if isinstance(statement, Backward) else statement
+
+
+def _backward(name: str, form: Form, place: Place) -> Backward | str | None:
+    """The backward pass of a form; the reason where a recurrence has none; None for what isn't a recurrence."""
+    inner = recurrence_or_none(form)
+    if inner is None or isinstance(inner, Chunkwise) or isinstance(form, FinalState):
+        return None
+    if not isinstance(form, Recurrence):
+        return "its inputs are made of other inputs; the recurrence that it is made of has one"
+    try:
+        adjoint(form)
+    except (NoMeaning, StatementError) as error:
+        return str(error)
+    return Backward("backward" if name == "recurrence" else f"backward_of_{name}", form, place)
+
+
+@dataclass(frozen=True, eq=False)
 class Derivation:
     """A system: its forms by name, its identities, its sources.
 
@@ -163,9 +213,23 @@ class Derivation:
                 raise StatementError(f"{self.name} has two identities with the name {name!r}")
 
     @property
-    def statements(self) -> tuple[Identity | Fact, ...]:
-        """Identities and facts, in order."""
-        return (*self.identities, *self.facts)
+    def statements(self) -> tuple[Identity | Fact | Backward, ...]:
+        """Identities, facts and backward passes, in order."""
+        return (*self.identities, *self.facts, *self.backward)
+
+    @property
+    def backward(self) -> tuple[Backward, ...]:
+        """The backward passes of the forms that are recurrences."""
+        return tuple(found for found in self._passes.values() if isinstance(found, Backward))
+
+    @property
+    def without_backward(self) -> dict[str, str]:
+        """The recurrences for which no backward pass can be derived, by form, and why."""
+        return {name: found for name, found in self._passes.items() if isinstance(found, str)}
+
+    @cached_property
+    def _passes(self) -> dict[str, Backward | str | None]:
+        return {name: _backward(name, form, self.place) for name, form in self.forms.items()}
 
     def identity(self, name: str) -> Identity:
         """The identity with this name."""

@@ -34,12 +34,21 @@ class Denominator(dict[Divisor, int]):
 def _least_common(a: Denominator, b: Denominator) -> Denominator:
     few, many = (a, b) if len(a) < len(b) else (b, a)
     larger = {d: e for d, e in few.items() if e > many.get(d, 0)}
-    return Denominator({**many, **larger}) if larger else many
+    more = sum(d[1] * (e - many.get(d, 0)) for d, e in larger.items())
+    return _of_degree({**many, **larger}, many.degree + more) if larger else many
 
 
 def _multiplied(a: Denominator, b: Denominator) -> Denominator:
     few, many = (a, b) if len(a) < len(b) else (b, a)
-    return Denominator({**many, **{d: e + many.get(d, 0) for d, e in few.items()}}) if few else many
+    product = {**many, **{d: e + many.get(d, 0) for d, e in few.items()}}
+    return _of_degree(product, a.degree + b.degree) if few else many
+
+
+def _of_degree(divisors: dict[Divisor, int], degree: int) -> Denominator:
+    """A product whose degree is known, so that it isn't added up again."""
+    made = Denominator(divisors)
+    made.degree = degree
+    return made
 
 
 def _power(a: Denominator, exponent: int) -> Denominator:
@@ -127,6 +136,15 @@ def _times(a: Degree, b: Degree) -> Degree:
     return Degree(numerator, denominator, *_broadcast(a, b), slope=slope, terms=terms, whole=a.whole or b.whole)
 
 
+def _raised(a: Degree, b: Degree) -> Degree:
+    """Rows times a polynomial: the denominators stay as they are."""
+    rows = tuple(replace(row, numerator=row.numerator + b.numerator) for row in a.by_row)
+    slope = a.slope + b.slope
+    return replace(
+        a, numerator=a.numerator + b.numerator, by_row=rows, slope=slope, chain=False, whole=a.whole or b.whole
+    )
+
+
 def _joined(rows: Sequence[Degree]) -> tuple[int, Denominator]:
     """Numerator and denominator of rows that are written over one denominator."""
     first = rows[0].denominator
@@ -200,6 +218,8 @@ class Degrees(Algebra):
         if a.is_plain and b.is_plain:
             numerator, slope, whole = a.numerator + b.numerator, a.slope + b.slope, a.whole or b.whole
             return Degree(numerator, NO_DENOMINATOR, *_broadcast(a, b), slope=slope, whole=whole)
+        if a.by_row and b.is_plain and b.shape in ((1, 1), a.shape):
+            return _raised(a, b)
         return self._row_by_row(a, b, _times)
 
     def matmul(self, a: Degree, b: Degree) -> Degree:
@@ -212,6 +232,8 @@ class Degrees(Algebra):
         return replace(self.multiply(replace(a, columns=b.columns), whole), columns=b.columns)
 
     def transpose(self, a: Degree) -> Degree:
+        if a.is_plain and not (a.slope or a.by_row):
+            return Degree(a.numerator, NO_DENOMINATOR, a.columns, a.rows, whole=a.whole)
         a = a.flat()
         return replace(a, rows=a.columns, columns=a.rows, by_row=(), chain=False)
 

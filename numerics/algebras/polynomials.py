@@ -200,6 +200,27 @@ class Polynomials(ObjectAlgebra):
             halves.append(half)
         return self._simplest(RationalFunction(*halves))
 
+    def derivative(self, entry: Any, generator: Any) -> Any:
+        """The partial derivative of an entry by a generator of an input: E_m = exp(m) has the derivative E_m dm/dx.
+
+        Raises:
+            NoMeaning: relations between the generators leave no independent directions.
+        """
+        if self.relations:
+            raise NoMeaning("a derivative by one generator alone breaks a relation between generators")
+        if isinstance(entry, RationalFunction):
+            top, bottom = entry.numerator, entry.denominator
+            change = self.derivative(top, generator) * bottom - top * self.derivative(bottom, generator)
+            return self._simplest(RationalFunction(change, bottom * bottom))
+        names = self.context.gens()
+        change = entry.derivative(names.index(generator))
+        for monomial, power in self._exponentials.items():
+            exponent = self.context.from_dict({(*monomial, *(0,) * len(self._exponentials)): 1})
+            inner = exponent.derivative(names.index(generator))
+            if inner != 0:
+                change += power * inner * entry.derivative(names.index(power))
+        return change
+
     def add_relation(self, relation: Any) -> None:
         """A polynomial that is zero. The leading terms of all relations must have no generator in common."""
         self.relations.append(relation)

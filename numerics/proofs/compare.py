@@ -14,7 +14,8 @@ from derivations.language.statements import Identity
 from derivations.language.symbols import Parameter, State
 from numerics.algebras.contract import Algebra, Value
 from numerics.evaluate import evaluate
-from numerics.run import Outcome, at_tokens, history, run, start
+from numerics.recurrences import at_tokens, history, start
+from numerics.run import Outcome, run
 
 
 class Pair(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from derivations.language.adjoint import goes_backward
 from derivations.language.errors import NoMeaning, UndefinedValue
 from derivations.language.forms import Form, recurrence_or_none
 from derivations.language.statements import Identity
@@ -23,6 +24,8 @@ ON_SPHERES = Sizes(4, 3, 2)
 """The largest size where every token of a sequence lies on a sphere: normal forms modulo the relations grow fast."""
 CARRIED = (Sizes(7, 2, 1, chunk=2), Sizes(7, 1, 2, chunk=3))
 """A carried state first shows in the third chunk; both sizes end in a ragged tail."""
+WITH_COTANGENTS = Sizes(4, 3, 2)
+"""A backward pass reads dO and dS besides the inputs, and its formulas are of twice the degree."""
 DIVIDED_STATES = (Sizes(5, 2, 1), Sizes(2, 3, 2))
 """A state that is divided at every token is a rational function that grows fast: its largest sizes are smaller."""
 
@@ -42,6 +45,8 @@ def schedule(identity: Identity) -> tuple[Sizes, ...]:
     """The sizes at which an identity is tried, smallest first."""
     if any(_divides_its_state(side) for side in (identity.left, identity.right)):
         return (*SMALL, *DIVIDED_STATES)
+    if any(goes_backward(side) for side in (identity.left, identity.right)):
+        return (*SMALL, WITH_COTANGENTS)
     return (*SMALL, *(CARRIED if identity.is_chunked else ()), ON_SPHERES if plan(identity).spheres else LARGEST)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from sympy import Basic
 
+from derivations.language.adjoint import goes_backward
 from derivations.language.errors import NoMeaning, UndefinedValue
 from derivations.language.expressions import Exponential, Product, ScalarExponential
 from derivations.language.forms import Closed, Defined, Form, Substituted, free_inputs, sequence_of
@@ -34,10 +35,13 @@ from numerics.evaluate import evaluate
 from numerics.evidence import Evidence
 from numerics.inputs import CannotDraw, Sizes, degree_inputs, field_inputs, plan, shape_of
 from numerics.proofs.compare import probe, readings, recurrences, sides
-from numerics.run import Outcome, run, run_on, start, step
+from numerics.recurrences import start, step
+from numerics.run import Outcome, run, run_on
 
 PRODUCTION = Sizes(n=521, d_k=64, d_v=48, chunk=64)
 """A prime length: the last chunk is ragged."""
+WITH_STATES_KEPT = Sizes(n=263, d_k=16, d_v=12, chunk=16)
+"""A backward pass goes through all states twice."""
 WHERE_REFUTED = Sizes(n=67, d_k=8, d_v=6, chunk=16)
 """A false identity shows at any size; there is no need for a large one."""
 WIDER = 66
@@ -78,13 +82,15 @@ def check(identity: Identity, seed: int = 0, sizes: Sizes | None = None, length:
     return evidence("holds")
 
 
-def production_sizes(identity: Identity, length: int | None = None) -> Sizes:
+def production_sizes(identity: Identity, length: int | None = None, usual: Sizes = PRODUCTION) -> Sizes:
     """The sizes at which an identity is checked, with this length where one that holds is asked for."""
     if identity.expected == "refuted":
         return WHERE_REFUTED
-    length = length or PRODUCTION.n
+    if any(goes_backward(side) for side in (identity.left, identity.right)):
+        usual = WITH_STATES_KEPT
+    length = length or usual.n
     wide = any(_has_scores(e) for e in _exponents(identity))
-    return replace(PRODUCTION, n=length, d_k=length + WIDER if wide else PRODUCTION.d_k)
+    return replace(usual, n=length, d_k=length + WIDER if wide else usual.d_k)
 
 
 def trials_for(degree: int) -> int:

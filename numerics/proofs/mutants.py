@@ -34,6 +34,7 @@ from derivations.language.masks import (
     CausalMask,
     CumulativeProduct,
     Decay,
+    PrecedingProduct,
     RemainingProduct,
     ShiftedDecay,
     StrictDecay,
@@ -208,7 +209,8 @@ MASKS: dict[type, tuple[type, ...]] = {
     Decay: (ShiftedDecay, StrictDecay),
     StrictDecay: (ShiftedDecay, Decay),
     ShiftedDecay: (StrictDecay, Decay),
-    CumulativeProduct: (RemainingProduct,),
+    CumulativeProduct: (RemainingProduct, PrecedingProduct),
+    PrecedingProduct: (CumulativeProduct,),
     RemainingProduct: (CumulativeProduct,),
 }
 
