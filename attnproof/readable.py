@@ -10,10 +10,10 @@ from typing import Any
 from attnproof.catalogue import BrokenModule
 from attnproof.checking import Unfinished
 from derivations.language.facts import Fact
-from derivations.language.statements import Identity
+from derivations.language.statements import Backward, Identity, compared_in
 from numerics.evidence import Counterexample, Evidence
 from numerics.inputs import label
-from numerics.proofs.ladder import FactReport, Report
+from numerics.proofs.ladder import BackwardReport, FactReport, Report
 
 Rows = list[list[str]]
 
@@ -100,7 +100,7 @@ def cell(evidence: Evidence) -> str:
 
 
 def _reach(evidence: Evidence) -> str:
-    """The longest n, the error bound, the worst error in tolerances, or how many assumptions are needed or
+    """The longest n, the error bound, every n, the worst error in tolerances, or how many assumptions are needed or
     mutants refuted.
     """
     match evidence.rung, evidence.details:
@@ -110,6 +110,8 @@ def _reach(evidence: Evidence) -> str:
             return f"n <= {max(size['n'] for size in evidence.sizes)}"
         case "field", {"error_bound_log2": bits}:
             return f"2^{bits:.0f}"
+        case "every-length", _:
+            return "every n"
         case "floats", {"error_over_tolerance": dict(errors)} if errors:
             return f"{max(errors.values()):.2f} tol"
         case "assumptions", details:
@@ -119,7 +121,7 @@ def _reach(evidence: Evidence) -> str:
     return ""
 
 
-def why(statement: Identity | Fact, report: Report) -> list[str]:
+def why(statement: Identity | Fact | Backward, report: Report) -> list[str]:
     """Why a verdict isn't the expected one: what each rung says, and the counterexample. No lines where it is."""
     if report.ok:
         return []
@@ -128,8 +130,8 @@ def why(statement: Identity | Fact, report: Report) -> list[str]:
         said.append(report.message)
     if report.verdict == report.expected:
         said.append("no counterexample was found at small sizes, so that the refutation can't be checked by hand")
-    if report.counterexample is not None and isinstance(statement, Identity):
-        said += counterexample_lines(statement, report.counterexample)
+    if report.counterexample is not None and not isinstance(statement, Fact):
+        said += counterexample_lines(compared_in(statement), report.counterexample)
     head = f"{report.id}: {report.verdict}, expected: {report.expected} ({statement.place})"
     return [head, *(f"  {line}" for line in said)]
 
@@ -138,14 +140,22 @@ def summary_of(reports: Sequence[Report], broken: Sequence[BrokenModule]) -> str
     """29 identities: 24 hold, 5 refuted as expected, 0 unexpected; 2 broken modules."""
     expected = [report.verdict for report in reports if report.ok]
     holding, refuted = expected.count("holds"), expected.count("refuted")
-    facts = sum(isinstance(report, FactReport) for report in reports)
-    kinds = [counted(len(reports) - facts, "identity", "identities")] if facts < len(reports) or not facts else []
-    kinds += [counted(facts, "fact", "facts")] if facts else []
     text = (
-        f"{' and '.join(kinds)}: {counted(holding, 'holds', 'hold')}, "
+        f"{_kinds_of(reports)}: {counted(holding, 'holds', 'hold')}, "
         f"{refuted} refuted as expected, {len(reports) - len(expected)} unexpected"
     )
     return f"{text}; {counted(len(broken), 'broken module', 'broken modules')}" if broken else text
+
+
+def _kinds_of(reports: Sequence[Report]) -> str:
+    """29 identities, 3 facts and 2 backward passes; what there is none of isn't named."""
+    facts, passes = (sum(isinstance(r, kind) for r in reports) for kind in (FactReport, BackwardReport))
+    kinds = [counted(facts, "fact", "facts")] if facts else []
+    kinds += [counted(passes, "backward pass", "backward passes")] if passes else []
+    identities = len(reports) - facts - passes
+    if identities or not kinds:
+        kinds.insert(0, counted(identities, "identity", "identities"))
+    return " and ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -20,8 +20,10 @@ from attnproof.workers import check_all
 from derivations.language.claims import Claim
 from numerics.proofs.ladder import USUAL, Report
 
-QUICK = ("typed", "exact", "assumptions")
+QUICK = ("typed", "exact", "every-length", "assumptions")
 """The rungs that are climbed on the spot: they take a moment, even where the full ladder takes minutes."""
+DECIDING = {"typed", "exact", "assumptions"}
+"""The rungs that the verdict of a claim rests on."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def run(
         reports[report.id] = report
         done(report)
     in_order = tuple(reports[entry.id] for entry in entries)
-    if claims is None and not set(QUICK) <= {"typed", *settings.rungs}:
+    if claims is None and not DECIDING <= {"typed", *settings.rungs}:
         claims = ()
     elif claims is None:
         everything = len(entries) == len(catalogue.entries())

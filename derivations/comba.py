@@ -12,8 +12,8 @@ out until then. With P = K it is the recurrence that `gated_deltanet.py` calls `
 from derivations.gated_deltanet import printed
 from derivations.language import I, K, Q, S, Sequence, Symbol, V, beta, d_k, eta, eye, gamma, k, n, q, t, v
 from derivations.language import Chunkwise, Closed, CumulativeProduct, Derivation, Identity, Recurrence, Source
-from derivations.language import Gamma, Gamma_shifted, Gamma_strict, Ones, RemainingProduct, TotalProduct, Zeros
-from derivations.language import block, diag
+from derivations.language import Gamma, Gamma_shifted, Gamma_strict, PrecedingProduct, RemainingProduct
+from derivations.language import TotalProduct, diag
 
 P = Sequence("P", n, d_k)
 p = P[t]
@@ -25,8 +25,7 @@ attention = (Q @ K.T).hadamard(Gamma)
 matrix = Closed(attention @ (I + diag(beta) @ (P @ K.T).hadamard(Gamma_shifted)).I @ diag(beta) @ V)
 
 # one block: predictions see the carry faded up to the token before, outputs see it faded up to their own
-until_now, to_end = CumulativeProduct(gamma), RemainingProduct(gamma)
-until_before = block([[eye(n), Zeros(n, 1)]]) @ CumulativeProduct(block([[Ones(1, 1)], [gamma]]))
+until_before, until_now, to_end = PrecedingProduct(gamma), CumulativeProduct(gamma), RemainingProduct(gamma)
 T = (I + diag(beta) @ (P @ K.T).hadamard(Gamma_shifted)).I @ diag(beta)
 U = T @ V - (T @ diag(until_before) @ P) @ S.T
 chunkwise = Chunkwise(

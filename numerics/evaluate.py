@@ -44,6 +44,7 @@ from derivations.language.masks import (
     CumulativeProduct,
     Decay,
     GateProduct,
+    PrecedingProduct,
     RemainingProduct,
     ShiftedDecay,
     StrictDecay,
@@ -309,7 +310,7 @@ def _token_sum(e: Any, env: Environment, algebra: Algebra) -> Value:
             right = algebra.multiply(evaluate(weight, inner, algebra), right)
         return algebra.sum_of_products(evaluate(first, inner, algebra), right)
     if not _has(summand, index):
-        return algebra.multiply(algebra.number(Rational(len(positions))), evaluate(summand, env, algebra))
+        return algebra.multiply(algebra.count(positions), evaluate(summand, env, algebra))
     return algebra.total(evaluate(summand, inner, algebra))
 
 
@@ -385,14 +386,7 @@ def _of_gates(operation: str) -> Rule:
 
 
 def _strict_decay(e: Any, env: Environment, algebra: Algebra) -> Value:
-    return algebra.subtract(
-        algebra.decay(evaluate(e.args[0], env, algebra)), algebra.identity(integer(e.shape[0], env))
-    )
-
-
-def _total_products(e: Any, env: Environment, algebra: Algebra) -> Value:
-    products = algebra.cumulative_product(evaluate(e.args[0], env, algebra))
-    return algebra.token(products, products.shape[-2] - 1)
+    return algebra.strict_decay(evaluate(e.args[0], env, algebra), integer(e.shape[0], env))
 
 
 def _exponential(e: Any, env: Environment, algebra: Algebra) -> Value:
@@ -474,9 +468,10 @@ RULES: dict[type, Rule] = {
     ShiftedDecay: _of_gates("shifted_decay"),
     Decay: _of_gates("decay"),
     CumulativeProduct: _of_gates("cumulative_product"),
+    PrecedingProduct: _of_gates("preceding_product"),
     RemainingProduct: _of_gates("remaining_product"),
-    TotalProduct: _total_products,
-    TotalProducts: _total_products,
+    TotalProduct: _of_gates("total_product"),
+    TotalProducts: _of_gates("total_product"),
     Toeplitz: _toeplitz,
     Exponential: _exponential,
     ScalarExponential: lambda e, env, algebra: algebra.exponential(evaluate(e.args[0], env, algebra)),

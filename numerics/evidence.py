@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Rung = Literal["typed", "exact", "field", "floats", "assumptions", "mutants"]
+Rung = Literal["typed", "exact", "field", "every-length", "floats", "assumptions", "mutants"]
 Verdict = Literal["holds", "refuted", "unknown", "vacuous"]
 
 
@@ -74,12 +74,16 @@ def combined(evidence: list[Evidence]) -> Verdict:
     """The verdict of an identity from its rungs.
 
     An exact or modular refutation refutes. Floats alone can't refute what was proved: then the verdict is unknown. So
-    it is where no rung compared the two sides.
+    it is where no rung compared the two sides. A proof for every length strengthens what the others say: that there is
+    none says nothing of the formula, and one beside a refutation is a contradiction, which leaves it unknown.
     """
     by_rung = {e.rung: e.verdict for e in evidence}
+    proved = by_rung.pop("every-length", "unknown") == "holds"
     if by_rung.get("typed", "holds") != "holds":
         return by_rung["typed"]
     exact = {by_rung[rung] for rung in ("exact", "field") if rung in by_rung}
+    if proved and "refuted" in by_rung.values():
+        return "unknown"
     if "refuted" in exact or (not exact and by_rung.get("floats") == "refuted"):
         return "refuted"
     if not exact and "floats" not in by_rung:

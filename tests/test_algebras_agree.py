@@ -59,6 +59,7 @@ from derivations.language import (
     M_strict,
     Ones,
     Parameter,
+    PrecedingProduct,
     Q,
     Rational,
     Recurrence,
@@ -338,6 +339,14 @@ TABLE: dict[str, Item] = {
     "cumulative product": Item(
         Closed(diag(CumulativeProduct(gamma)) @ V),
         lambda x: scalars(x, lambda x, a: product_of(x.gates("gamma")[: a + 1])),
+    ),
+    "preceding product": Item(
+        Closed(diag(PrecedingProduct(gamma)) @ V),
+        lambda x: scalars(x, lambda x, a: product_of(x.gates("gamma")[:a])),
+    ),
+    "preceding product of channel gates": Item(
+        Closed(Q.hadamard(PrecedingProduct(alpha))),
+        lambda x: table(x.n, x.d_k, lambda a, b: x.Q[a][b] * gates_of(x, 0, a - 1)[b]),
     ),
     "remaining product": Item(
         Closed(diag(RemainingProduct(gamma)) @ V),

@@ -12,7 +12,7 @@ import pytest
 
 import attnproof
 from numerics.algebras.finite_field import PRIME
-from numerics.proofs import counterexample, exact, field, floats, tolerances
+from numerics.proofs import backward, counterexample, exact, field, floats, tolerances
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
@@ -76,7 +76,7 @@ def test_the_language_page_runs(tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text("\n".join(code), encoding="utf-8")
     found = attnproof.verify("decayed", derivations=[tmp_path], rungs=["exact"])
     assert found.ok, str(found)
-    assert len(found.reports) == 4
+    assert len(found.reports) == 6  # with the backward pass of its recurrence
 
 
 def test_the_table_in_the_readme_is_about_identities_that_there_are() -> None:
@@ -97,6 +97,13 @@ def sizes(*found: Any) -> str:
         f"are {sizes(*exact.SMALL)} and {sizes(exact.LARGEST)}",
         f"n = {exact.CARRIED[0].n} with blocks of {' and of '.join(str(s.chunk) for s in exact.CARRIED)} tokens",
         f"with tokens on spheres {sizes(exact.ON_SPHERES)}",
+        f"with a backward pass on a side {sizes(exact.WITH_COTANGENTS)}",
+        f"are {sizes(*backward.SMALL[:-1])} and {sizes(backward.SMALL[-1])}, with divisions",
+        f"with divisions {sizes(*backward.SMALL_QUOTIENTS[:-1])} and {sizes(backward.SMALL_QUOTIENTS[-1])}",
+        f"field: at n = {backward.LONG.n}, modulo p",
+        f"tried {backward.LONG_QUOTIENTS.n} times",
+        f"the field at n = {field.WITH_STATES_KEPT.n}, d_k = {field.WITH_STATES_KEPT.d_k}, d_v = "
+        f"{field.WITH_STATES_KEPT.d_v}",
         f"at each token {sizes(exact.DIVIDED_STATES[0])} and {sizes(exact.DIVIDED_STATES[1])}",
         f"at its {'four' if len(exact.SMALL) == 4 else '?'} smallest sizes",
         f"p = 2^{PRIME.bit_length()} - 1",

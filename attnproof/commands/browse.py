@@ -12,6 +12,7 @@ from attnproof.catalogue import Catalogue, load_catalogue
 from attnproof.checking import Settings
 from attnproof.commands.group import attnproof, end, with_folders, with_rungs
 from attnproof.commands.output import print_table, table
+from attnproof.proof_sheets import PROOF, proof_lines
 from attnproof.sheets import derivation_lines, entry_lines
 from attnproof.templates import write
 from attnproof.verification import QUICK, run
@@ -53,11 +54,18 @@ def _overview(catalogue: Catalogue) -> Table:
 @click.option(
     "--evidence/--no-evidence", default=True, show_default=True, help="Whether the identities are checked on the spot."
 )
+@click.option("--proof", is_flag=True, help="Show the proofs for every length, step by step.")
 @with_rungs(f"Climb this rung for the evidence, instead of {', '.join(QUICK)}")
 @with_folders
 @click.pass_context
 def show(
-    ctx: click.Context, name: str, latex: bool, evidence: bool, rungs: tuple[str, ...], folders: tuple[str, ...]
+    ctx: click.Context,
+    name: str,
+    latex: bool,
+    evidence: bool,
+    proof: bool,
+    rungs: tuple[str, ...],
+    folders: tuple[str, ...],
 ) -> None:
     """Show a derivation, or identities and facts by an id or pattern: formulas, assumptions, sources, evidence,
     and counterexamples.
@@ -66,20 +74,25 @@ def show(
     Examples:
       attnproof show gated_deltanet
       attnproof show gated_deltanet.printed_recurrence --rung exact --rung field
+      attnproof show gated_deltanet.recurrent_is_matrix --proof
       attnproof show 'gated_deltanet.*' --no-latex --no-evidence
     """
+    if proof and not evidence:
+        raise click.UsageError("--proof shows evidence: leave out --no-evidence.")
     catalogue = load_catalogue(folders)
     derivation = catalogue.derivations.get(name)
     entries = [] if derivation and not derivation.statements else catalogue.select([name])
     decided = catalogue.decided()
     reports: dict[str, Report] = {}
     if evidence:
-        found = run(catalogue, entries, Settings(rungs=rungs or QUICK), claims=())
+        found = run(catalogue, entries, Settings(rungs=(*(rungs or QUICK), *([PROOF] if proof else []))), claims=())
         reports = {report.id: report for report in found.reports}
     if derivation is not None:
         lines = derivation_lines(derivation, reports, latex, decided)
     else:
         lines = [line for entry in entries for line in entry_lines(entry, reports.get(entry.id), latex, decided)]
+    if proof:
+        lines += [line for entry in entries for line in proof_lines(entry, reports[entry.id])]
     click.echo("\n".join(lines))
     end(ctx, catalogue.broken)
 

@@ -71,6 +71,10 @@ class CumulativeProduct(OverTokens):
     """The rows gamma_1 ... gamma_i."""
 
 
+class PrecedingProduct(OverTokens):
+    """The rows gamma_1 ... gamma_{i-1}: how far a carried state has faded before token i."""
+
+
 class RemainingProduct(OverTokens):
     """The rows gamma_{i+1} ... gamma_n: the last row of Gamma."""
 

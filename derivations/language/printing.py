@@ -20,6 +20,7 @@ RAISED = (
     "StrictDecay",
     "ShiftedDecay",
     "CumulativeProduct",
+    "PrecedingProduct",
     "RemainingProduct",
 )
 """What is written with a superscript of its own."""
@@ -71,6 +72,7 @@ LATEX = Style(
         "StrictDecay": r"\Gamma^{-}",
         "ShiftedDecay": r"\Gamma^{\mathrm{sh}}",
         "CumulativeProduct": r"\Pi^{\le}",
+        "PrecedingProduct": r"\Pi^{<}",
         "RemainingProduct": r"\Pi^{>}",
         "TotalProduct": r"\Pi",
         "TotalProducts": r"\Pi",
@@ -105,6 +107,7 @@ TEXT = Style(
         "StrictDecay": "Γ⁻",
         "ShiftedDecay": "Γˢʰ",
         "CumulativeProduct": "Π≤",
+        "PrecedingProduct": "Π<",
         "RemainingProduct": "Π>",
         "TotalProduct": "Π",
         "TotalProducts": "Π",

@@ -125,6 +125,10 @@ class Algebra(ABC):
     def shifted_decay(self, gates: Value) -> Value:
         """Gamma^sh of a column of gates."""
 
+    def strict_decay(self, gates: Value, size: int) -> Value:
+        """Gamma^- of a column of gates, `size` of them."""
+        return self.subtract(self.decay(gates), self.identity(size))
+
     @abstractmethod
     def cumulative_product(self, gates: Value) -> Value:
         """The column of gamma_1 ... gamma_i."""
@@ -132,6 +136,20 @@ class Algebra(ABC):
     @abstractmethod
     def remaining_product(self, gates: Value) -> Value:
         """The column of gamma_{i+1} ... gamma_n."""
+
+    def preceding_product(self, gates: Value) -> Value:
+        """The rows gamma_1 ... gamma_{i-1}, one for the first token."""
+        rows, columns = gates.shape[-2:]
+        return self.concatenate([self.ones(1, columns), self.block(self.cumulative_product(gates), 0, rows - 1)])
+
+    def total_product(self, gates: Value) -> Value:
+        """gamma_1 ... gamma_n as a scalar; of a matrix of gates, one product for each channel as a column."""
+        products = self.cumulative_product(gates)
+        return self.token(products, products.shape[-2] - 1)
+
+    def count(self, positions: range) -> Value:
+        """The number of tokens at some positions, as a scalar."""
+        return self.number(Rational(len(positions)))
 
     def sqrt(self, a: Value) -> Value:
         """The square root; number systems without one refuse."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from traceback import extract_tb
 from typing import Any, cast
 
 from derivations.language.facts import Fact
 from derivations.language.places import Place
-from derivations.language.statements import Derivation, Identity
+from derivations.language.statements import Backward, Derivation, Identity, compared_in
 from numerics.algebras.floats import Floats
 from numerics.evidence import Counterexample, Evidence, Rung, Verdict, combined
-from numerics.proofs import assumptions, counterexample, exact, facts, floats, mutants, typed
+from numerics.proofs import assumptions, backward, counterexample, every_length, exact, facts, floats, mutants, typed
 from numerics.proofs import field as field_rung
 
-RUNGS = ("typed", "exact", "field", "floats", "assumptions", "mutants")
+RUNGS = ("typed", "exact", "field", "every-length", "floats", "assumptions", "mutants")
 USUAL = RUNGS[:-1]
 """What is climbed unless asked otherwise: planted errors test the checker more than the formula, and take time."""
 
@@ -35,13 +36,14 @@ class Options:
 COMPARING = {"exact", "field", "floats"}
 """The rungs that compare the two sides; the others alone can't say that an identity holds."""
 
-CLIMB: dict[str, Callable[[Identity, Options], Evidence]] = {
-    "typed": lambda identity, options: typed.check(identity),
-    "exact": lambda identity, options: exact.check(identity),
-    "field": lambda identity, options: field_rung.check(identity, options.seed, length=options.length),
-    "floats": lambda identity, options: floats.check(identity, options.seed, options.floats),
-    "assumptions": lambda identity, options: assumptions.check(identity),
-    "mutants": lambda identity, options: mutants.check(identity),
+CLIMB: dict[str, Callable[[Derivation, Identity, Options], Evidence]] = {
+    "typed": lambda derivation, identity, options: typed.check(identity),
+    "exact": lambda derivation, identity, options: exact.check(identity),
+    "field": lambda derivation, identity, options: field_rung.check(identity, options.seed, length=options.length),
+    "every-length": lambda derivation, identity, options: every_length.check(derivation, identity),
+    "floats": lambda derivation, identity, options: floats.check(identity, options.seed, options.floats),
+    "assumptions": lambda derivation, identity, options: assumptions.check(identity),
+    "mutants": lambda derivation, identity, options: mutants.check(identity),
 }
 
 
@@ -98,12 +100,25 @@ class FactReport(Report):
         return super().as_json() | {"kind": "fact"}
 
 
-def _one_rung(rung: str, identity: Identity, options: Options) -> Evidence:
-    """The evidence of a rung. One that breaks is unknown, and what the others found is kept."""
-    return _or_unknown(rung, identity.place, lambda: CLIMB[rung](identity, options))
+@dataclass(frozen=True)
+class BackwardReport(Report):
+    """The evidence for one backward pass."""
+
+    def as_json(self) -> dict[str, Any]:
+        return super().as_json() | {"kind": "backward"}
+
+
+def _rungs_of(
+    derivation: Derivation, statement: Identity | Backward, options: Options
+) -> Mapping[str, Callable[[], Evidence]]:
+    """The rungs that a statement has, by name."""
+    if isinstance(statement, Backward):
+        return {rung: partial(check, statement, options.seed, options.length) for rung, check in backward.RUNGS.items()}
+    return {rung: partial(check, derivation, statement, options) for rung, check in CLIMB.items()}
 
 
 def _or_unknown(rung: str, place: Place, check: Callable[[], Evidence]) -> Evidence:
+    """The evidence of a rung. One that breaks is unknown, and what the others found is kept."""
     begun = perf_counter()
     try:
         return check()
@@ -113,24 +128,39 @@ def _or_unknown(rung: str, place: Place, check: Callable[[], Evidence]) -> Evide
         return Evidence(cast(Rung, rung), "unknown", (), perf_counter() - begun, f"{place}: {what}")
 
 
+def _without_contradiction(evidence: list[Evidence]) -> list[Evidence]:
+    """The evidence, with a word where a formula was proved for every length and refuted at one."""
+    refuting = [e.rung for e in evidence if e.verdict == "refuted" and e.rung != "assumptions"]
+    message = f"proved for every length, and refuted on the rung {' and '.join(refuting)}: one of them is wrong"
+    return [
+        replace(e, message=message) if refuting and e.rung == "every-length" and e.verdict == "holds" else e
+        for e in evidence
+    ]
+
+
 def climb(
-    derivation: Derivation, statement: Identity | Fact, rungs: Sequence[str] = USUAL, options: Options | None = None
+    derivation: Derivation,
+    statement: Identity | Fact | Backward,
+    rungs: Sequence[str] = USUAL,
+    options: Options | None = None,
 ) -> Report:
     """Climbs the rungs in order: the typed one always, and the exact one where no other that was asked for compares the
     sides. A statement that isn't typed goes no further; a refuted one gets its smallest counterexample. A fact has one
-    rung, its check.
+    rung, its check; a backward pass has those of `numerics.proofs.backward`.
     """
     id_ = f"{derivation.name}.{statement.name}"
     if isinstance(statement, Fact):
         evidence_for_it = _or_unknown("exact", statement.place, lambda: facts.check(statement))
         return FactReport(id_, statement.expected, (evidence_for_it,))
-    identity, options = statement, options or Options()
+    climbs = _rungs_of(derivation, statement, options or Options())
     evidence: list[Evidence] = []
-    asked = {"typed", *rungs} if COMPARING & set(rungs) else {"typed", "exact", *rungs}
-    for rung in (rung for rung in RUNGS if rung in asked):
-        evidence.append(_one_rung(rung, identity, options))
+    asked = {"typed", *rungs} if COMPARING & climbs.keys() & set(rungs) else {"typed", "exact", *rungs}
+    for rung in (rung for rung in RUNGS if rung in asked & climbs.keys()):
+        evidence.append(_or_unknown(rung, statement.place, climbs[rung]))
         if rung == "typed" and evidence[-1].verdict != "holds":
             break
+    evidence = _without_contradiction(evidence)
     refuted = any(e.verdict == "refuted" for e in evidence if e.rung != "assumptions")
-    found = counterexample.smallest(identity) if refuted else None
-    return Report(id_, identity.expected, tuple(evidence), found)
+    found = counterexample.smallest(compared_in(statement)) if refuted else None
+    kind = BackwardReport if isinstance(statement, Backward) else Report
+    return kind(id_, statement.expected, tuple(evidence), found)

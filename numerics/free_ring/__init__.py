@@ -1,0 +1,1 @@
+"""The free ring: polynomials over letters that don't commute, for matrices of any size."""
