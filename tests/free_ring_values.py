@@ -7,6 +7,7 @@ stands for, and is computed here in plain NumPy: masks and decays by their defin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,9 @@ class Values:
     def _of_positions(self, letter: Letter) -> Array:
         """Masks and products of gates."""
         n = self.sizes[letter.rows]
+        if letter.base.startswith("exp("):
+            exponent = self._read(letter.base[len("exp(") : -1])
+            return np.exp(np.diag(exponent)) * np.eye(n) if letter.kind == DIAGONAL else np.exp(exponent)
         if letter.base in ("M", "M⁻"):
             return np.tril(np.ones((n, n)), 0 if letter.base == "M" else -1)
         kind, _, name = letter.base.removesuffix(")").partition("(")
@@ -134,6 +138,27 @@ class Values:
             gates = gates * own
         return np.broadcast_to(gates, (self.sizes["n"], gates.shape[-1])) if gates.shape[0] == 1 else gates
 
+    def _read(self, text: str) -> Array:
+        """A product as it is written in the text of an exponential: inputs, transposes, inner products, numbers."""
+        product: Array = np.ones((1, 1))
+        for one in _split(text):
+            value = self._read_one(one)
+            product = product * value if 1 in (product.size, value.size) else product @ value
+        return product
+
+    def _read_one(self, text: str) -> Array:
+        if text.startswith("(") and text.endswith(")"):
+            return self._read(text[1:-1])
+        if text.endswith("ᵀ"):
+            return self._read_one(text[:-1]).T
+        if text in self.known:
+            return self.known[text]
+        if text in ("M", "M⁻"):
+            return self._upright(Letter(text, "n", "n"))
+        if text.lstrip("-").replace("/", "").isdigit():
+            return np.full((1, 1), float(Fraction(text)))
+        raise NotInterpreted(text)
+
     def scalar(self, scalar: Scalar) -> float:
         return sum(
             float(value) * float(np.prod([self._atom(atom) ** float(power) for atom, power in monomial]))
@@ -149,9 +174,23 @@ class Values:
             return float(np.trace(self.word(atom.word, atom.word[0].rows)))
         if str(atom) in self.known:
             return float(self.known[str(atom)].item())
+        if atom.startswith("exp("):
+            return float(np.exp(self._read(atom[len("exp(") : -1])).item())
         if atom.startswith("total("):
             return float(np.prod(self._gates(atom[len("total(") : -1])))
         raise NotInterpreted(str(atom))
+
+
+def _split(text: str) -> list[str]:
+    """The factors of a product: at spaces outside of brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if character == " " and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _decay(gates: Array, shift: int) -> Array:
