@@ -120,7 +120,10 @@ def test_the_numbers_of_the_evidence_page_are_those_of_the_code(stated: str) -> 
     assert stated in " ".join(text_of("docs/evidence.md").split())
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, "docs/evidence.md", "docs/language.md", "benchmarks/README.md"])
+PAGES = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES, "benchmarks/README.md"])
 def test_paths_lead_somewhere(document: str) -> None:
     text = text_of(document)
     links = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target]

@@ -97,7 +97,7 @@ def evidence(id_: str) -> Evidence:
 @pytest.mark.parametrize("id_", IDS)
 def test_what_is_proved(id_: str) -> None:
     found = evidence(id_)
-    assert found.verdict == "holds", found.message
+    assert found.verdict == "holds", found.details
     assert "n" in found.details["for_every"]
 
 
@@ -107,7 +107,7 @@ def test_what_is_proved(id_: str) -> None:
 def test_the_field_agrees_at_random_lengths(id_: str, length: int, seed: int) -> None:
     """A second opinion on the same theorems, which shares nothing with the first but the statement."""
     found = field.check(load_catalogue().select([id_])[0].identity, seed, length=length)
-    assert found.verdict == "holds", found.message
+    assert found.verdict == "holds", found.details
     assert found.sizes[0]["n"] == length
 
 
