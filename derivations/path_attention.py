@@ -99,6 +99,8 @@ path_attention = Derivation(
         "split": split,
         "product_with_beta": product_with_beta,
         "matrix_with_beta": matrix_with_beta,
+        "recurrence_with_beta": recurrence_with_beta,
+        "chunkwise_with_beta": chunkwise_with_beta,
         "path_fox": path_fox,
     },
     identities=[

@@ -98,7 +98,7 @@ def _values(outcome: Outcome) -> tuple[np.ndarray, ...]:
 
 def _tolerance(deviation: np.ndarray, magnitude: np.ndarray, unit_roundoff: float) -> np.ndarray:
     """MARGIN standard deviations of a row, whose largest entry is rounded at least once."""
-    return MARGIN * np.hypot(_smoothed(deviation), unit_roundoff * magnitude)
+    return MARGIN * np.hypot(smoothed(deviation), unit_roundoff * magnitude)
 
 
 def _deviation(draws: np.ndarray) -> np.ndarray:
@@ -114,7 +114,7 @@ def _deviation(draws: np.ndarray) -> np.ndarray:
     return size[0, ..., 0] * np.sqrt(largest[..., 0] * (share**2).sum(axis=-1) / weight)
 
 
-def _smoothed(deviation: np.ndarray) -> np.ndarray:
+def smoothed(deviation: np.ndarray) -> np.ndarray:
     """The root of the mean square with the neighbouring rows, since few draws estimate one row's variance poorly."""
     if deviation.shape[-1] < 3:
         return deviation
