@@ -1,0 +1,118 @@
+"""Errors planted in the machinery that the systems share are found by the comparison with the statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch_cases import BY_NAME, case_for, ratios, tensors
+
+from attnproof.exactly import compare_exactly
+from gpu.torch_kernels import carry, chunks, decays, gated_deltanet, gla, linear_attention, rwkv7
+from numerics.head_layouts import HeadSizes
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _no_decay_of_the_carry(patch: pytest.MonkeyPatch) -> None:
+    original = gated_deltanet.carry
+    patch.setattr(gated_deltanet, "carry", lambda decay, *rest: original(torch.ones_like(decay), *rest))
+
+
+def _keys_fade_by_their_own_gate(patch: pytest.MonkeyPatch) -> None:
+    original = gated_deltanet.decays
+
+    def wrong(log_gate: torch.Tensor) -> decays.Decays:
+        right = original(log_gate)
+        return right._replace(to_end=right.to_end * log_gate.exp().unsqueeze(-1))
+
+    patch.setattr(gated_deltanet, "decays", wrong)
+
+
+def _one_correction_less(patch: pytest.MonkeyPatch) -> None:
+    """I - N in the place of (I + N)^-1: right for two tokens."""
+    identity = lambda x: torch.eye(x.shape[-1], dtype=x.dtype)
+    patch.setattr(gated_deltanet, "unit_lower_inverse", lambda x: identity(x) - x.tril(-1))
+
+
+def _gates_late_by_one(patch: pytest.MonkeyPatch) -> None:
+    original = gla.ChannelDecays
+    patch.setattr(gla, "ChannelDecays", lambda log_gate: original(log_gate.roll(1, dims=-2)))
+
+
+def _own_gate_left_out(patch: pytest.MonkeyPatch) -> None:
+    original = decays.Between.compare
+    patch.setattr(
+        decays.Between,
+        "compare",
+        lambda self, rows, columns, diagonal=None, own=True: original(self, rows, columns, diagonal, False),
+    )
+
+
+def _heads_mixed_up(patch: pytest.MonkeyPatch) -> None:
+    original = chunks._Call._cut
+    patch.setattr(
+        chunks._Call,
+        "_cut",
+        lambda self, a, piece: original(self, a, piece).flip(1) if a.name == "v" else original(self, a, piece),
+    )
+
+
+def _state_forgotten_between_segments(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(chunks, "SEGMENT_ON_CPU", 16)
+    original = linear_attention.carry_sums
+    patch.setattr(
+        linear_attention, "carry_sums", lambda decay, added, state, counts: original(decay, added, 0 * state, counts)
+    )
+
+
+def _removal_too_strong(patch: pytest.MonkeyPatch) -> None:
+    original = rwkv7.carry
+    patch.setattr(rwkv7, "carry", lambda decay, keys, *rest: original(decay, keys * 1.01, *rest))
+
+
+PLANTED: list[tuple[str, Plant]] = [
+    ("torch.gated_deltanet.chunkwise", _no_decay_of_the_carry),
+    ("torch.gated_deltanet.chunkwise", _keys_fade_by_their_own_gate),
+    ("torch.gated_deltanet.chunkwise", _one_correction_less),
+    ("torch.gla.chunkwise", _gates_late_by_one),
+    ("torch.kda.chunkwise", _own_gate_left_out),
+    ("torch.gla.chunkwise", _own_gate_left_out),
+    ("torch.decay.chunkwise", _heads_mixed_up),
+    ("torch.linear_attention.chunkwise", _state_forgotten_between_segments),
+    ("torch.rwkv7.chunkwise", _removal_too_strong),
+]
+
+
+@pytest.mark.parametrize(("name", "plant"), PLANTED, ids=lambda x: getattr(x, "__name__", x))
+def test_a_planted_error_is_found(name: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    implementation = BY_NAME[name]
+    case = case_for(implementation, 40, dtype=torch.float32)
+    inputs = tensors(implementation, case)
+    assert max(ratios(implementation, implementation.load()(**inputs, chunk_size=16), inputs, case)) <= 1
+    plant(monkeypatch)
+    assert max(ratios(implementation, implementation.load()(**inputs, chunk_size=16), inputs, case)) > 10
+
+
+def _backward_of_the_carry_without_decay(original: Any) -> Any:
+    def wrong(ctx: Any, *cotangents: torch.Tensor) -> Any:
+        decay, *rest = original(ctx, *cotangents)
+        return 0 * decay, *rest
+
+    return staticmethod(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("torch.gla.chunkwise", carry.Summing), ("torch.kda.chunkwise", carry.Correcting)]
+)
+def test_a_wrong_derivative_is_found(name: str, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    implementation = BY_NAME[name]
+    compared = lambda: compare_exactly(
+        implementation.load(), implementation, HeadSizes(5, 3, 2, 1, 1, 1), options={"chunk_size": 2}
+    )
+    assert compared().ok
+    monkeypatch.setattr(function, "backward", _backward_of_the_carry_without_decay(function.backward))
+    wrong = [of for of, difference in compared().differences.items() if difference is not None]
+    assert wrong == ["gradient of log_gate"]
