@@ -11,7 +11,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help verify test test-deep lint audit benchmark clean
+.PHONY: help verify test test-deep lint audit benchmark gpu-evidence clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/:.*## /|/' | while IFS='|' read -r name text; do \
@@ -38,6 +38,9 @@ audit: $(VENV)/.audit  ## Hold other libraries' kernels against the statements; 
 benchmark: $(VENV)/.core  ## Time the rungs, and compare with SymPy's own matrices
 	$(BIN)/python benchmarks/verify_speed.py
 	$(BIN)/python benchmarks/against_sympy.py
+
+gpu-evidence: $(VENV)/.cuda  ## Run every implementation on this machine's GPU; writes docs/evidence/<device>.json
+	$(BIN)/python -m attnproof.device_evidence $(ARGS)
 
 clean:  ## Remove .venv and everything that was built or cached
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -66,6 +69,11 @@ $(VENV)/.test: $(VENV)/.core
 $(VENV)/.audit: $(VENV)/.core
 	@echo "installing Torch and transformers, into $(VENV)"
 	@$(PIP) --constraint constraints.txt --editable '.[audit]'
+	@touch $@
+
+$(VENV)/.cuda: $(VENV)/.core
+	@echo "installing Torch and CuPy, into $(VENV)"
+	@$(PIP) --constraint constraints.txt --editable '.[torch,cuda]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.core

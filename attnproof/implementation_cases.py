@@ -1,0 +1,194 @@
+"""Inputs for an implementation of `gpu.registry`, and how far what it returns is from the statement.
+
+The statement is evaluated in float64 for each batch and value head, on the inputs as the implementation's precision
+represents them. What is tolerated is derived from rounding noise in the order of the statement's form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from derivations.language import V, d_v, n
+from derivations.language.forms import Form
+from gpu.registry import Argument, Implementation
+from numerics.algebras.floats import numpy_float64
+from numerics.evaluate import CHUNK, Environment
+from numerics.float_inputs import rounded_inputs
+from numerics.head_layouts import HeadSizes, to_heads
+from numerics.proofs.tolerances import tolerances_of
+from numerics.run import run
+
+FAMILIES = ("plain", "repeated keys", "orthogonal keys", "zero keys", "large keys")
+QUERIES = ("Q", "R", "C")
+FEATURES = ("phi_Q", "phi_K", "z")
+"""What has to be positive, since its sums are divided by."""
+STRONGEST_BLOCK = 320.0
+"""exp(-320) is far from where float64 underflows, and what it multiplies is too small to count."""
+UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input.
+
+    Attributes:
+        tokens: t.
+        family: what is particular about the keys, one of FAMILIES.
+        strongest: log gates lie between minus this and zero.
+        with_state: whether there is an initial state.
+        seed: where everything is drawn from.
+        batch, heads, groups, key_width, value_width: b, h, g / h, k and v.
+        chunk_size: the blocks of a chunkwise form.
+    """
+
+    tokens: int
+    family: str = "plain"
+    strongest: float = 1.0
+    with_state: bool = True
+    seed: int = 0
+    batch: int = 1
+    heads: int = 1
+    groups: int = 2
+    key_width: int = 6
+    value_width: int = 4
+    chunk_size: int = 16
+
+    def stated_chunk(self, implementation: Implementation) -> int:
+        """The blocks of the statement: shorter where gates are strong, since it divides by the product of a block's."""
+        if not self.strongest or all(x.scale == "linear" for x in implementation.arguments):
+            return self.chunk_size
+        return min(self.chunk_size, int(STRONGEST_BLOCK / self.strongest))
+
+    def sizes(self, implementation: Implementation) -> HeadSizes:
+        """The sizes of the arguments. A statement about one pair of channels has d_k = 2."""
+        pairs = any(x.shape == (n, 2) for x in named(implementation).values())
+        width, value_heads = 2 if pairs else self.key_width, self.heads * self.groups
+        return HeadSizes(self.tokens, width, self.value_width, self.heads, value_heads, self.batch)
+
+
+def statement(implementation: Implementation) -> Form:
+    """The form that an implementation computes."""
+    form: Form = getattr(import_module(f"derivations.{implementation.derivation}"), implementation.form)
+    return form
+
+
+def named(implementation: Implementation) -> dict[str, Any]:
+    """The matrices of the statement by name: inputs, states, and O for the output, which has the shape of V."""
+    form = statement(implementation)
+    return {str(x): x for x in (*form.symbols(), *form.states)} | {"O": V}
+
+
+def drawn(implementation: Implementation, case: Case, dtype: str) -> Arrays:
+    """The arguments by name, in float64 but rounded to the precision."""
+    arguments = [x for x in implementation.arguments if case.with_state or not x.optional]
+    values = {x.stands_for: _drawn(x, implementation, case) for x in arguments}
+    if "P" in values:  # what predicts is near a multiple of the key, or else the state grows without end
+        values["P"] = 0.7 * values["K"] + 0.1 * values["P"]
+    return rounded_inputs({x.name: values[x.stands_for] for x in arguments}, UNIT_ROUNDOFF[dtype])
+
+
+def _drawn(argument: Argument, implementation: Implementation, case: Case) -> np.ndarray:
+    sizes, symbol = case.sizes(implementation), argument.stands_for
+    shape = sizes.shape(argument.layout)
+    source = "angle" if symbol in ("c", "s") else symbol
+    rng = np.random.default_rng((case.seed, crc32(source.encode())))
+    if argument.scale == "log":
+        return -case.strongest * rng.random(shape)
+    if source == "angle":
+        angle = rng.uniform(-np.pi, np.pi, shape)
+        return np.cos(angle) if symbol == "c" else np.sin(angle)
+    if symbol in FEATURES:
+        return rng.uniform(0.05, 1, shape)
+    if symbol == "H":  # a sum of k k^T
+        half = rng.normal(size=shape)
+        return half @ half.swapaxes(-1, -2) / shape[-1]
+    if argument.layout in ("b t g", "b t g k"):
+        return rng.uniform(0.05, 1, shape)
+    if argument.layout == "b t h k" and symbol not in QUERIES:
+        return _keys(rng, shape, case.family)
+    return rng.normal(size=shape)
+
+
+def _keys(rng: np.random.Generator, shape: tuple[int, ...], family: str) -> np.ndarray:
+    """Keys of length one (three if large, shorter if orthogonal), tokens along the second dimension."""
+    keys = rng.normal(size=shape)
+    keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
+    if family == "repeated keys":
+        return np.repeat(keys[:, ::8], 8, axis=1)[:, : shape[1]]
+    if family == "orthogonal keys":
+        basis = np.linalg.qr(rng.normal(size=(shape[-1], shape[-1])))[0]
+        # lengths differ: where the same k k^T is added again and again, it is rounded the same way each time, in the
+        # statement too, and that isn't the independent noise which tolerances are made of
+        return basis[np.arange(shape[1]) % shape[-1]][None, :, None, :] * rng.uniform(0.5, 1, (*shape[:-1], 1))
+    if family == "zero keys":
+        return keys * (rng.random((*shape[:-1], 1)) > 0.25)
+    return keys * 3 if family == "large keys" else keys
+
+
+def environment(implementation: Implementation, arguments: Arrays, case: Case) -> Environment:
+    """The same inputs for the statement: gates instead of their logarithms, a matrix for each batch and value head."""
+    symbols, sizes = named(implementation), case.sizes(implementation)
+    env: dict[Any, Any] = {CHUNK: case.stated_chunk(implementation)}
+    for x in symbols.values():
+        env |= {side: {n: sizes.tokens, d_v: sizes.d_v}.get(side, sizes.d_k) for side in x.shape if side.is_Symbol}
+    for argument in implementation.arguments:
+        if argument.name in arguments:
+            value = arguments[argument.name]
+            value = np.exp(value) if argument.scale == "log" else value
+            env[symbols[argument.stands_for]] = as_stated(value, argument.layout, symbols[argument.stands_for], sizes)
+    return env
+
+
+def as_stated(value: np.ndarray, layout: str, symbol: Any, sizes: HeadSizes) -> np.ndarray:
+    """An array of a layout as matrices of the statement, (batch * value heads, rows, columns)."""
+    if layout.endswith(" p"):  # the statement has one pair of channels
+        value, layout = value[..., 0], layout.removesuffix(" p")
+    return to_heads(value, layout, symbol, sizes)
+
+
+def called(
+    implementation: Implementation, arguments: Arrays, convert: Callable[[np.ndarray], Any], **options: Any
+) -> list[Any]:
+    """What the implementation returns, as a list, on converted arguments."""
+    returned = implementation.load()(**{name: convert(x) for name, x in arguments.items()}, **options)
+    return list(returned) if isinstance(returned, tuple | list) else [returned]
+
+
+def errors_over_tolerance(
+    implementation: Implementation, returned: Sequence[np.ndarray], arguments: Arrays, case: Case, dtype: str
+) -> dict[str, float]:
+    """The largest error of any row, in units of that row's tolerance, for each returned value by its name.
+
+    Args:
+        implementation: what was called.
+        returned: float64 copies of what it returned.
+        arguments: what it was called with, from `drawn`.
+        case: the case that these were drawn for.
+        dtype: the precision that it computed in.
+    """
+    form, env = statement(implementation), environment(implementation, arguments, case)
+    symbols, sizes = named(implementation), case.sizes(implementation)
+    exact = run(form, env, numpy_float64())
+    # an absolute error of the logarithm is a relative one of the gate, beside the rounding of exp
+    gates = [symbols[x.stands_for] for x in implementation.arguments if x.scale == "log"]
+    computed = {gate: 1 - np.log(env[gate]) for gate in gates}
+    rng = np.random.default_rng((case.seed, 1))
+    tolerances = tolerances_of(form, env, UNIT_ROUNDOFF[dtype], rng, computed)
+    names = ["O", *map(str, form.states)]
+    expected = dict(zip(names, zip((exact.output, *exact.states), tolerances, strict=True), strict=True))
+    ratios = {}
+    for (name, layout), value in zip(implementation.returns, returned, strict=True):
+        wanted, tolerance = expected[name]
+        error = abs(as_stated(value, layout, symbols[name], sizes) - wanted).max(axis=-1)
+        with np.errstate(over="ignore"):  # what is far off may be infinitely far off
+            over = np.where(error > 0, error / np.maximum(tolerance, 1e-300), error)
+        ratios[name] = float(np.max(over, initial=0.0))  # np.max keeps NaN, which is no agreement
+    return ratios
