@@ -19,6 +19,11 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
     from attnproof.catalogue import BrokenModule, Catalogue, CatalogueError, load_catalogue
+    from attnproof.exactly import exact
+    from attnproof.implementation_cases import Case
+    from attnproof.oracle.conventions import linear, log, log2
+    from attnproof.oracle.judging import check_kernel
+    from attnproof.oracle.report import KernelReport
     from attnproof.verification import Verification, verify
     from numerics.evidence import Counterexample, Evidence
     from numerics.proofs.facts import counted
@@ -29,14 +34,21 @@ if TYPE_CHECKING:
 
 HOMES = {
     "BrokenModule": "attnproof.catalogue",
+    "Case": "attnproof.implementation_cases",
     "Catalogue": "attnproof.catalogue",
     "CatalogueError": "attnproof.catalogue",
     "Counterexample": "numerics.evidence",
     "Evidence": "numerics.evidence",
+    "KernelReport": "attnproof.oracle.report",
     "Report": "numerics.proofs.ladder",
     "Verification": "attnproof.verification",
+    "check_kernel": "attnproof.oracle.judging",
     "counted": "numerics.proofs.facts",
+    "exact": "attnproof.exactly",
+    "linear": "attnproof.oracle.conventions",
     "load_catalogue": "attnproof.catalogue",
+    "log": "attnproof.oracle.conventions",
+    "log2": "attnproof.oracle.conventions",
     "tolerances_of": "numerics.proofs.tolerances",
     "verify": "attnproof.verification",
 }
@@ -44,15 +56,22 @@ HOMES = {
 
 __all__ = [
     "BrokenModule",
+    "Case",
     "Catalogue",
     "CatalogueError",
     "Counterexample",
     "Evidence",
+    "KernelReport",
     "Report",
     "Verification",
     "__version__",
+    "check_kernel",
     "counted",
+    "exact",
+    "linear",
     "load_catalogue",
+    "log",
+    "log2",
     "tolerances_of",
     "verify",
 ]

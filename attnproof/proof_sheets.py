@@ -13,7 +13,7 @@ PROOF = "every-length"
 """The rung that proofs come from."""
 
 LEGEND = (
-    "Capital letters and masks are the past, of any length n; small letters are the new token, and [a ; b] is a above b.",
+    "Capital letters and masks are the past, of any length n; small letters are the new token; [a ; b] is a above b.",
     "Gates of the past and Diag(x) are diagonal, [A ⊙ B] is an entrywise product, rem(g) and total(g) are products of",
     "gates g, after each token of the past and of all of them. What a line shows is the same on both sides.",
 )

@@ -23,7 +23,7 @@ class Argument:
         name: the parameter's name.
         stands_for: the input of the statement, as it is written there: "Q", "gamma", "S" for an initial state.
         layout: its dimensions, "b t h k": b batch, t tokens, h query heads, g value heads, k d_k, v d_v.
-        scale: "log" where the statement's input is the exponential of the argument, "log2" where it is two to its power.
+        scale: "log" where the statement's input is the exponential of the argument, "log2" where it is a power of two.
         optional: whether it may be None.
         scaled: whether the callable multiplies it by d_k^-1/2 before it does anything else.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import click
 from rich.console import Console
@@ -12,25 +13,35 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from numerics.proofs.ladder import Report
+
+class Step(Protocol):
+    """Something that has been done: a report, or a finding."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+
 
 WIDE = 1000
 """Columns of an output that isn't a terminal: nothing is cut off or folded."""
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Callable[[Report], None]]:
-    """What is called with each report as it comes: a bar on a terminal, a line for each elsewhere."""
+def progress(total: int) -> Iterator[Callable[[Step], None]]:
+    """What is called with each step as it is done: a bar on a terminal, a line for each elsewhere."""
     if not sys.stdout.isatty():
         finished = iter(range(1, total + 1))
-        yield lambda report: click.echo(
-            f"{next(finished):>{len(str(total))}}/{total} {report.id}: {report.verdict} in {report.seconds:.1f} s"
+        yield lambda step: click.echo(
+            f"{next(finished):>{len(str(total))}}/{total} {step.id}: {step.verdict} in {step.seconds:.1f} s"
         )
         return
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda report: bar.update(task, advance=1, description=report.id)
+        yield lambda step: bar.update(task, advance=1, description=step.id)
 
 
 def table(*heads: str, numbers: Sequence[str] = ("seconds",)) -> Table:

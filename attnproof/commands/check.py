@@ -1,0 +1,111 @@
+"""`attnproof check`: hold a kernel against a statement."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from attnproof.commands.group import UsageProblem, attnproof, save, with_json
+from attnproof.commands.output import progress
+from attnproof.implementation_cases import UNIT_ROUNDOFF
+from attnproof.oracle.conventions import LIBRARIES, WrongConvention
+from attnproof.oracle.isolation import in_its_own_process
+from attnproof.oracle.judging import EFFORTS, check_kernel
+from attnproof.statuses import UNEXPECTED
+
+
+@attnproof.command(short_help="Hold a kernel against a statement.")
+@click.argument("kernel", metavar="MODULE:FUNCTION")
+@click.option("--as", "derivation", required=True, metavar="NAME", help="The system that it should compute.")
+@click.option(
+    "--layout",
+    type=click.Choice(sorted(LIBRARIES)),
+    default="attnproof",
+    show_default=True,
+    help="Whose names, layouts and scales it has.",
+)
+@click.option("--dtype", type=click.Choice(list(UNIT_ROUNDOFF)), default="float32", show_default=True)
+@click.option("--library", type=click.Choice(["torch", "numpy"]), help="Whose arrays it takes; Torch's if installed.")
+@click.option("--device", default="cpu", show_default=True, help="Where Torch's arrays lie.")
+@click.option("--chunk-size", type=click.IntRange(min=2), default=64, show_default=True, help="The kernel's blocks.")
+@click.option("--effort", type=click.Choice(list(EFFORTS)), default="usual", show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where inputs start.")
+@click.option("--isolate", is_flag=True, help="Run it in a process of its own, so that a hang or a crash is a verdict.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=120, show_default=True, help="How long that may take.")
+@click.option("--memory", type=click.FloatRange(min=0.5), metavar="GIB", help="How much memory that may take.")
+@with_json("Write the report here.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    kernel: str,
+    derivation: str,
+    layout: str,
+    isolate: bool,
+    seconds: float,
+    memory: float | None,
+    json_file: Path | None,
+    **options: Any,
+) -> None:
+    """Hold a kernel against a statement, and say what is wrong with it.
+
+    MODULE:FUNCTION is imported from Python's path and the current folder. The exit status is 0 if it computes the
+    system, 1 if not.
+
+    \b
+    Examples:
+      attnproof check my_kernels:chunk_gated_delta_rule --as gated_deltanet --layout fla
+      attnproof check my_kernels:kda --as kda --dtype bfloat16 --isolate --seconds 60
+    """
+    if isolate:
+        given = [f"--{key.replace('_', '-')}={value}" for key, value in options.items() if value is not None]
+        arguments = ["check", kernel, "--as", derivation, "--layout", layout, *given]
+        found = in_its_own_process(arguments, seconds, memory)
+        record = found.record or _without_record(kernel, derivation, found.message)
+        click.echo(_in_words(record))
+    else:
+        record = _judged(kernel, derivation, layout, options)
+    save(record, json_file)
+    ctx.exit(0 if record["ok"] else UNEXPECTED)
+
+
+def _judged(kernel: str, derivation: str, layout: str, options: dict[str, Any]) -> dict[str, Any]:
+    function = _imported(kernel)
+    try:
+        with progress(len(EFFORTS[options["effort"]])) as done:
+            report = check_kernel(function, derivation, layout, done=done, **options)
+    except WrongConvention as error:
+        raise UsageProblem(str(error)) from error
+    click.echo(str(report))
+    return report.as_json() | {"text": str(report)}
+
+
+def _imported(kernel: str) -> Callable[..., Any]:
+    """The function that MODULE:FUNCTION names."""
+    module, separator, name = kernel.partition(":")
+    if not (separator and module and name):
+        raise UsageProblem(f"{kernel!r} isn't of the form MODULE:FUNCTION")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise UsageProblem(f"can't import {kernel}: {error}") from error
+    if not callable(found):
+        raise UsageProblem(f"{kernel} can't be called")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _without_record(kernel: str, derivation: str, message: str) -> dict[str, Any]:
+    return {"kernel": kernel, "derivation": derivation, "ok": False, "checks": [], "diagnosis": message}
+
+
+def _in_words(record: dict[str, Any]) -> str:
+    return str(record.get("text") or f"{record['kernel']}: {record['diagnosis']}")

@@ -1,0 +1,1 @@
+"""The oracle: holds any kernel against a statement, and says what is wrong with it."""

@@ -1,0 +1,202 @@
+"""One input, what the statement makes of it, and how far a kernel may be off: the tolerance is computed, row by row.
+
+The statement is evaluated in float64 for each batch and value head, on the inputs as the kernel's precision represents
+them. A kernel may compute in the order of any of its forms, so that the largest of their tolerances counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from attnproof.catalogue import load_catalogue
+from attnproof.implementation_cases import Case, drawn
+from attnproof.oracle.conventions import OUTPUT, Convention
+from attnproof.oracle.subject import Misbehaved, Subject
+from derivations.language import V, d_v, n
+from derivations.language.forms import Form, recurrence_or_none
+from gpu.registry import Argument, Implementation
+from gpu.torch_kernels.declared import ATTENTION, STATES
+from gpu.torch_kernels.signatures import ARGUMENTS
+from numerics.algebras.floats import numpy_float64
+from numerics.evaluate import CHUNK
+from numerics.float_inputs import rounded_inputs
+from numerics.head_layouts import HeadSizes, place, to_heads
+from numerics.proofs.tolerances import tolerances_of
+from numerics.run import run
+
+Scaling = Callable[[np.ndarray], np.ndarray]
+GATE_SCALES: dict[str, Scaling] = {"linear": np.exp, "log": lambda x: x, "log2": lambda x: x / np.log(2)}
+"""A gate from its natural logarithm, as a kernel takes it."""
+FROM_SCALES: dict[str, Scaling] = {"linear": lambda x: x, "log": np.exp, "log2": np.exp2}
+SHARP = 0.05
+"""Where the tolerance is more than this share of the output, an input tests nothing and isn't counted."""
+
+
+@cache
+def forms_of(derivation: str) -> tuple[Form, ...]:
+    """The statement, and the other forms in whose order a kernel may compute."""
+    known = load_catalogue().derivations[derivation].forms
+    if derivation in ATTENTION:
+        return (known[ATTENTION[derivation]],)
+    chunked, recurrent, _ = STATES[derivation]
+    orders = [name for name in dict.fromkeys((recurrent, chunked, "chunkwise")) if name in known]
+    return tuple(known[name] for name in orders)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far one returned value is from the statement.
+
+    Attributes:
+        name: the value, "O" or a state.
+        ratio: the largest error over tolerance of any row.
+        where: that row.
+        first_token: the first token whose row is off; None for states.
+        sharpness: the smallest relative error of the value that would have been seen.
+    """
+
+    name: str
+    ratio: float
+    where: str
+    first_token: int | None
+    sharpness: float
+
+    @property
+    def counts(self) -> bool:
+        return self.sharpness < SHARP
+
+
+class Trial:
+    """A case for a subject: arguments, the statement's values and tolerances."""
+
+    def __init__(self, subject: Subject, case: Case) -> None:
+        self.subject, self.case = subject, case
+        self.sizes = case.sizes(described(subject.convention))
+        self.arguments = presented(subject, case)
+        self.env = environment(subject.convention, self.arguments, case, self.sizes)
+        self.names = [OUTPUT, *(str(x) for x in forms_of(subject.convention.derivation)[0].states)]
+        self.values = computed(forms_of(subject.convention.derivation)[0], self.env, self.names)
+        self.tolerances = self._tolerances()
+
+    def rounded_by_the_kernel(self) -> dict[Any, np.ndarray]:
+        """Inputs of the statement that the kernel computes, with their errors in units of u: gates from logarithms.
+
+        An absolute error of a logarithm is a relative one of the gate, beside the rounding of exp.
+        """
+        gates = {self._symbol(x): x.scale for x in self.subject.convention.arguments if is_gate(x, self.subject)}
+        return {x: 1 - np.log(np.maximum(self.env[x], 1e-300)) for x, scale in gates.items() if scale != "linear"}
+
+    def _tolerances(self) -> dict[str, np.ndarray]:
+        own, rng = self.rounded_by_the_kernel(), np.random.default_rng((self.case.seed, 1))
+        each = [
+            tolerances_of(form, self.env, self.subject.unit_roundoff, rng, own)
+            for form in forms_of(self.subject.convention.derivation)
+        ]
+        return {name: np.maximum.reduce(own) for name, own in zip(self.names, zip(*each, strict=True), strict=True)}
+
+    def _symbol(self, argument: Argument) -> Any:
+        return symbols_of(self.subject.convention.derivation)[argument.stands_for]
+
+    def gaps(self, returned: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray] | None = None) -> list[Gap]:
+        """How far returned values are from the statement's, or from others in its place.
+
+        Raises:
+            Misbehaved: a value has the wrong shape, or isn't finite.
+        """
+        return [self._gap(name, layout, returned[name], values or self.values) for name, layout in self._returns()]
+
+    def _returns(self) -> list[tuple[str, str]]:
+        return [(name, layout) for name, layout in self.subject.convention.returns if name in self.values]
+
+    def _gap(self, name: str, layout: str, returned: np.ndarray, values: Mapping[str, np.ndarray]) -> Gap:
+        found, wanted, tolerance = self.stated(name, layout, returned), values[name], self.tolerances[name]
+        if not np.isfinite(found).all():
+            raise Misbehaved(f"{name} isn't finite, first at {self._first(~np.isfinite(found), layout)}")
+        error = abs(found - wanted).max(axis=-1)
+        ratio = np.where(error > 0, error / np.maximum(tolerance, 1e-300), 0.0)
+        worst = np.unravel_index(ratio.argmax(), ratio.shape) if ratio.size else (0, 0)
+        size = abs(wanted).max() if wanted.size else 0.0
+        sharpness = float(np.median(tolerance) / size) if size else 0.0
+        bad = np.flatnonzero((ratio > 1).any(axis=0) & (name == OUTPUT))
+        where = f"batch and head {worst[0]}, {'token' if name == OUTPUT else 'row'} {worst[1]}"
+        return Gap(name, float(ratio.max(initial=0.0)), where, int(bad[0]) if len(bad) else None, sharpness)
+
+    def stated(self, name: str, layout: str, returned: np.ndarray) -> np.ndarray:
+        """A returned value as matrices of the statement, one for each batch and value head.
+
+        Raises:
+            Misbehaved: it has the wrong shape.
+        """
+        shape = self.sizes.shape(layout)
+        if returned.shape != shape:
+            raise Misbehaved(f"{name} has the shape {returned.shape} where {layout!r} is {shape}")
+        symbol = V if name == OUTPUT else symbols_of(self.subject.convention.derivation)[name]
+        return to_heads(returned, layout, symbol, self.sizes)
+
+    def _first(self, bad: np.ndarray, layout: str) -> str:
+        return place("n t v", [int(k) for k in np.argwhere(bad)[0]]) if layout == "b t g v" else layout
+
+
+def described(convention: Convention) -> Implementation:
+    """A kernel as an implementation of the registry, every gate on the scale on which gates are drawn."""
+    gates = {x.stands_for for x in ARGUMENTS[convention.derivation] if x.scale == "log"}
+    arguments = tuple(replace(x, scale="log" if x.stands_for in gates else "linear") for x in convention.arguments)
+    form = (*STATES.get(convention.derivation, ()), ATTENTION.get(convention.derivation))[0]
+    return Implementation(
+        "kernel", convention.derivation, str(form), "", "array_api", arguments, convention.returns, ("float64",)
+    )
+
+
+def is_gate(argument: Argument, subject: Subject) -> bool:
+    """Whether an argument is a gate, on whatever scale."""
+    known = ARGUMENTS[subject.convention.derivation]
+    return any(x.stands_for == argument.stands_for and x.scale == "log" for x in known)
+
+
+def presented(subject: Subject, case: Case) -> dict[str, np.ndarray]:
+    """The arguments as the kernel gets them: gates on its scale, everything rounded to its precision."""
+    drawn_as_logs = drawn(described(subject.convention), case, "float64")
+    given = {
+        x.name: GATE_SCALES[x.scale](drawn_as_logs[x.name]) if is_gate(x, subject) else drawn_as_logs[x.name]
+        for x in subject.convention.arguments
+        if x.name in drawn_as_logs
+    }
+    return rounded_inputs(given, subject.unit_roundoff)
+
+
+def environment(
+    convention: Convention, arguments: Mapping[str, np.ndarray], case: Case, sizes: HeadSizes
+) -> dict[Any, Any]:
+    """The same inputs for the statement: gates instead of logarithms, scaled queries, a matrix for each head."""
+    symbols = symbols_of(convention.derivation)
+    env: dict[Any, Any] = {CHUNK: case.stated_chunk(described(convention))}
+    for x in symbols.values():
+        env |= {side: {n: sizes.tokens, d_v: sizes.d_v}.get(side, sizes.d_k) for side in x.shape if side.is_Symbol}
+    for x in convention.arguments:
+        if x.name in arguments:
+            value = FROM_SCALES[x.scale](arguments[x.name]) * (sizes.d_k**-0.5 if x.scaled else 1.0)
+            env[symbols[x.stands_for]] = to_heads(value, x.layout, symbols[x.stands_for], sizes)
+    return env
+
+
+@cache
+def symbols_of(derivation: str) -> dict[str, Any]:
+    """The matrices of a statement by name."""
+    forms = forms_of(derivation)
+    return {str(x): x for form in forms for x in (*form.symbols(), *form.states)}
+
+
+def computed(form: Form, env: Mapping[Any, Any], names: list[str]) -> dict[str, np.ndarray]:
+    """The output and the last states of a form, by name."""
+    outcome = run(form, env, numpy_float64())
+    return dict(zip(names, (outcome.output, *outcome.states), strict=False))
+
+
+def carries(convention: Convention) -> bool:
+    """Whether the statement goes token by token."""
+    return recurrence_or_none(forms_of(convention.derivation)[0]) is not None
