@@ -22,7 +22,7 @@ from numerics.evidence import Evidence, Verdict
 from numerics.float_inputs import FAMILIES, float_inputs, rounded_inputs
 from numerics.inputs import CannotDraw, Sizes
 from numerics.proofs.compare import sides
-from numerics.proofs.tolerances import MARGIN, Tolerances, tolerances_between
+from numerics.proofs.tolerances import MARGIN, Spread, Tolerances, spreads_between
 
 SHARP = 1e-3
 """An input on which the tolerance reaches this share of the output tests nothing and isn't counted."""
@@ -136,16 +136,21 @@ def check(
 def _try_case(
     identity: Identity, sizes: Sizes, family: str, rng: np.random.Generator, algebras: Sequence[Floats], tally: _Tally
 ) -> None:
-    """One draw of inputs, in every precision; precisions with the same unit roundoff share a tolerance."""
-    shared: dict[float, tuple[dict[Any, Any], Tolerances]] = {}
+    """Inputs in every precision. What all of them represent has one spread, in units of each one's roundoff; inputs
+    that fulfil an assumption do so as far as a precision goes, so that these are drawn for each.
+    """
+    coarsest = max(algebra.unit_roundoff for algebra in algebras)
+    shared: dict[float, tuple[dict[Any, Any], list[Spread]]] = {}
     for algebra in algebras:
         label = f"{family} at n = {sizes.n} in {algebra.name}"
+        roundoff = algebra.unit_roundoff if identity.assumptions else coarsest
         try:
             with np.errstate(all="ignore"):
-                if algebra.unit_roundoff not in shared:
-                    env = rounded_inputs(float_inputs(identity, sizes, rng, family), algebra.unit_roundoff)
-                    shared[algebra.unit_roundoff] = env, tolerances_between(identity, env, algebra.unit_roundoff, rng)
-                env, tolerances = shared[algebra.unit_roundoff]
+                if roundoff not in shared:
+                    env = rounded_inputs(float_inputs(identity, sizes, rng, family), roundoff)
+                    shared[roundoff] = env, spreads_between(identity, env, rng)
+                env, spreads = shared[roundoff]
+                tolerances = [spread.at(algebra.unit_roundoff) for spread in spreads]
                 tally.add(algebra, label, compare(identity, env, algebra, tolerances))
         except (NoMeaning, UndefinedValue, CannotDraw, np.linalg.LinAlgError) as error:
             tally.not_counted.append(f"{label}: {error}")

@@ -7,6 +7,7 @@ The value is evaluated several times with noise of the unit roundoff u after eac
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,28 +35,52 @@ don't count as draws of their own."""
 Tolerances = list[tuple[np.ndarray, np.ndarray]]
 
 
-def tolerances_between(
-    identity: Identity, env: Mapping[Any, Any], unit_roundoff: float, rng: np.random.Generator
-) -> Tolerances:
-    """For each pair of values: the tolerance per row, and the size of what it is a tolerance for.
+@dataclass(frozen=True)
+class Spread:
+    """How a pair of values spreads under rounding noise, row by row.
 
-    That size is the largest entry of the matrix. Where a side is zero because its terms cancel, it is the size that
-    these terms must have had for rounding to move them so far.
+    Attributes:
+        deviation: the standard deviation of their difference, in units of the unit roundoff.
+        magnitude: the largest entry of each row.
+        cancels: whether a side is zero because its terms cancel.
     """
+
+    deviation: np.ndarray
+    magnitude: np.ndarray
+    cancels: bool
+
+    def at(self, unit_roundoff: float) -> tuple[np.ndarray, np.ndarray]:
+        """The tolerance per row in a precision, and the size of what it is a tolerance for.
+
+        That size is the largest entry of the matrix. Where a side cancels, it is the size that the terms must have had
+        for rounding to move them so far.
+        """
+        scale = self.deviation if self.cancels else self.magnitude
+        tolerance = _tolerance(self.deviation * unit_roundoff, self.magnitude, unit_roundoff)
+        return tolerance, np.broadcast_to(scale.max(axis=-1, keepdims=True), self.magnitude.shape)
+
+
+def spreads_between(
+    identity: Identity, env: Mapping[Any, Any], rng: np.random.Generator, level: float = AUDIBLE
+) -> list[Spread]:
+    """For each pair of values how they spread under noise of a level; errors are proportional to it."""
     clean = list(sides(identity, env, numpy_float64()))
-    level = max(unit_roundoff, AUDIBLE)
     noisy = sides(identity, _repeated(env, DRAWS_OF_NOISE), RoundingNoise(level, rng))
     out = []
     for (_, left, right), drawn in zip(clean, noisy, strict=True):
         whole = (DRAWS_OF_NOISE, *np.broadcast_shapes(left.shape, right.shape))  # a constant side has no batch
         deviation = np.hypot(*(_deviation(np.broadcast_to(side, whole)) for side in (drawn.left, drawn.right)))
-        deviation = deviation * (unit_roundoff / level)
         magnitude = np.maximum(abs(left), abs(right)).max(axis=-1)
-        cancels = not (np.any(left) and np.any(right))
-        scale = deviation / unit_roundoff if cancels else magnitude
-        tolerance = _tolerance(deviation, magnitude, unit_roundoff)
-        out.append((tolerance, np.broadcast_to(scale.max(axis=-1, keepdims=True), magnitude.shape)))
+        out.append(Spread(deviation / level, magnitude, not (np.any(left) and np.any(right))))
     return out
+
+
+def tolerances_between(
+    identity: Identity, env: Mapping[Any, Any], unit_roundoff: float, rng: np.random.Generator
+) -> Tolerances:
+    """For each pair of values: the tolerance per row, and the size of what it is a tolerance for, see `Spread.at`."""
+    spreads = spreads_between(identity, env, rng, max(unit_roundoff, AUDIBLE))
+    return [spread.at(unit_roundoff) for spread in spreads]
 
 
 def tolerances_of(
