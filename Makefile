@@ -11,11 +11,11 @@ REQUIREMENTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help verify test test-deep lint audit benchmark gpu-evidence clean
+.PHONY: help verify test test-deep lint audit benchmark docs gpu-evidence clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/:.*## /|/' | while IFS='|' read -r name text; do \
-		printf '  make %-11s %s\n' "$$name" "$$text"; done
+		printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 verify: $(VENV)/.core  ## Check every identity; installs the light core, without Torch
 	$(BIN)/attnproof verify $(ARGS)
@@ -38,6 +38,9 @@ audit: $(VENV)/.audit  ## Hold other libraries' kernels against the statements; 
 benchmark: $(VENV)/.core  ## Time the rungs, and compare with SymPy's own matrices
 	$(BIN)/python benchmarks/verify_speed.py
 	$(BIN)/python benchmarks/against_sympy.py
+
+docs: $(VENV)/.docs  ## Write the pages into docs/site
+	$(BIN)/attnproof docs $(ARGS)
 
 gpu-evidence: $(VENV)/.cuda  ## Run every implementation on this machine's GPU; writes docs/evidence/<device>.json
 	$(BIN)/python -m attnproof.device_evidence $(ARGS)
@@ -69,6 +72,11 @@ $(VENV)/.test: $(VENV)/.core
 $(VENV)/.audit: $(VENV)/.core
 	@echo "installing Torch and transformers, into $(VENV)"
 	@$(PIP) --constraint constraints.txt --editable '.[audit]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	@echo "installing what the pages need, into $(VENV)"
+	@$(PIP) --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.cuda: $(VENV)/.core
