@@ -119,7 +119,7 @@ def run(
         reports[report.id] = report
         done(report)
     in_order = tuple(reports[entry.id] for entry in entries)
-    if claims is None and not DECIDING <= {"typed", *settings.rungs}:
+    if claims is None and not {"typed", *settings.rungs} >= DECIDING:
         claims = ()
     elif claims is None:
         everything = len(entries) == len(catalogue.entries())

@@ -25,7 +25,7 @@ from derivations.language.facts import Fact
 from derivations.language.statements import Identity
 
 settings.register_profile(
-    "quick", max_examples=20, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "quick", max_examples=12, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", parent=settings.get_profile("quick"), max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

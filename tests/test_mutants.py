@@ -5,6 +5,7 @@ squared, K for W where W = K is substituted, a change to a slope that is zero an
 """
 
 import pytest
+from hypothesis import settings
 
 from attnproof.catalogue import Entry
 from derivations.language import Algorithm
@@ -12,12 +13,14 @@ from numerics.proofs import mutants
 
 HOLES: dict[str, tuple[str, ...]] = {}
 """Survivors that are neither refuted nor proved equivalent, by identity. There are none."""
-AT_LEAST, AT_LEAST_BESIDE_AN_ALGORITHM = 10, 3
+EVERY = 3 if settings.default.max_examples <= 20 else 1
+"""Each third mutant in the quick profile; `attnproof mutants` and the deep profile try all."""
+AT_LEAST, AT_LEAST_BESIDE_AN_ALGORITHM = 10 // EVERY, 3 // EVERY
 """An algorithm is a Python function, in which no errors are planted."""
 
 
 def test_mutants(holding: Entry, capsys: pytest.CaptureFixture[str]) -> None:
-    found = mutants.fates(holding.identity)
+    found = mutants.fates(holding.identity, EVERY)
     refuted = [f for f in found if f.verdict == "refuted"]
     holes = tuple(f.mutant.change for f in found if f.verdict == "hole")
     with capsys.disabled():
