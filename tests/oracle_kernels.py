@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 Kernel = Callable[..., Any]
-BLOCK = 16
+BLOCK = 8
 
 
 def gated_deltanet(fault: str = "") -> Kernel:
@@ -76,7 +76,7 @@ FAULTS = {
     "decay after the error": "it computes Comba with P = K",
     "no beta": "without the factor beta_t",
     "sign": "sign of",
-    "carry dropped": "what is carried is dropped after every 16 tokens",
+    "carry dropped": "what is carried is dropped after every 8 tokens",
     "initial state ignored": "the initial S is ignored",
     "initial state read transposed": "the initial S is read transposed",
     "state returned transposed": "the final S is transposed",

@@ -48,7 +48,7 @@ def test_floats(entry: Entry) -> None:
     assert evidence.details["inputs"] > 0
 
 
-@settings(max_examples=max(3, settings.default.max_examples // 6), suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(2, settings.default.max_examples // 6), suppress_health_check=list(HealthCheck))
 @given(
     size=sizes,
     family=st.sampled_from(FAMILIES),

@@ -253,7 +253,7 @@ def fate(mutant: Mutant) -> Fate | None:
 
 
 def fates(identity: Identity, every: int = 1) -> list[Fate]:
-    """The mutants of an identity that are statements, or each third or so of them, with what became of them."""
+    """The mutants of an identity that are statements, or each so many of them, with what became of them."""
     return [found for mutant in mutants(identity)[::every] if (found := fate(mutant)) is not None]
 
 
