@@ -24,9 +24,9 @@ from attnproof.catalogue import Catalogue, Entry, load_catalogue
 from derivations.language.facts import Fact
 from derivations.language.statements import Identity
 
-settings.register_profile(
-    "quick", max_examples=12, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
+# draws at which a statement divides by zero are drawn again, and by chance these may be many; none at all still fails
+SUPPRESSED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+settings.register_profile("quick", max_examples=12, deadline=None, print_blob=True, suppress_health_check=SUPPRESSED)
 settings.register_profile("deep", parent=settings.get_profile("quick"), max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
