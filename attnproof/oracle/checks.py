@@ -17,14 +17,15 @@ from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.gradient_tolerances import measured
 from attnproof.oracle.subject import Misbehaved, Subject, on_host
 from attnproof.oracle.trials import Gap, Trial, carries, forms_of, is_gate, symbols_of
-from derivations.language.adjoint import Cotangent, cotangent_of, cotangent_of_output, inputs_of
+from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
 from derivations.language.errors import StatementError
 from derivations.language.forms import Recurrence
 from gpu.registry import Argument
+from numerics.algebras.contract import Algebra
 from numerics.algebras.floats import numpy_float64
+from numerics.backward import cotangents
 from numerics.head_layouts import to_heads
-from numerics.proofs.tolerances import tolerances_of
-from numerics.run import run
+from numerics.proofs.tolerances import tolerances_of_values
 
 Verdict = Literal["holds", "refuted", "vacuous", "skipped"]
 
@@ -61,6 +62,8 @@ class Finding:
 
 
 Check = Callable[[Subject, Case], Finding]
+Derivatives = dict[Any, tuple[np.ndarray, np.ndarray]]
+"""By input of the statement: the derivative, and the tolerance of each of its rows."""
 
 
 def compared(name: str, subject: Subject, cases: Iterator[Case] | list[Case]) -> Finding:
@@ -274,53 +277,59 @@ def _gradient_errors(subject: Subject, case: Case, losses: str) -> dict[str, flo
     tensors = {name: subject.array(value).requires_grad_() for name, value in trial.arguments.items()}
     returned = subject.returned(tensors)
     trial.gaps({name: on_host(x) for name, x in returned.items()})  # shapes first, and nothing that isn't finite
-    cotangents = {
+    given = {
         name: rng.normal(size=tuple(x.shape))
         * (losses == "output and state" or (name == OUTPUT) == (losses == "output"))
         for name, x in returned.items()
     }
-    loss = sum((returned[name].double() * torch.tensor(value)).sum() for name, value in cotangents.items())
+    loss = sum((returned[name].double() * torch.tensor(value)).sum() for name, value in given.items())
     found = torch.autograd.grad(loss, list(tensors.values()), allow_unused=True)
-    stated = _stated_cotangents(trial, form, cotangents)
+    stated = _stated_cotangents(trial, form, given)
     by_name = {str(x).removeprefix("d") if x != cotangent_of_output(form) else OUTPUT: v for x, v in stated.items()}
-    chunkwise = measured(trial, by_name)
+    chunkwise, derived = measured(trial, by_name), _derived(trial, form, trial.env | stated)
     return {
-        x.name: _gradient_error(trial, form, x, gradient, trial.env | stated, chunkwise.get(x.stands_for))
+        x.name: _gradient_error(trial, x, gradient, derived, chunkwise.get(x.stands_for))
         for x, gradient in zip([a for a in subject.convention.arguments if a.name in tensors], found, strict=True)
     }
 
 
-def _stated_cotangents(trial: Trial, form: Recurrence, cotangents: Mapping[str, np.ndarray]) -> dict[Any, np.ndarray]:
+def _derived(trial: Trial, form: Recurrence, env: Mapping[Any, Any]) -> Derivatives:
+    """From one derived backward pass: the derivative by every input, and how far each row of it may be off."""
+    backward = adjoint(form)
+    inputs = sorted({*inputs_of(form), *form.states}, key=str)
+
+    def values(own: Mapping[Any, Any], algebra: Algebra) -> list[np.ndarray]:
+        found = cotangents(backward, own, algebra)
+        return [found[x] for x in inputs]
+
+    rng, own = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
+    tolerances = tolerances_of_values(values, env, trial.subject.unit_roundoff, rng, own)
+    return dict(zip(inputs, zip(values(env, numpy_float64()), tolerances, strict=True), strict=True))
+
+
+def _stated_cotangents(trial: Trial, form: Recurrence, given: Mapping[str, np.ndarray]) -> dict[Any, np.ndarray]:
     layouts, symbols = dict(trial.subject.convention.returns), symbols_of(trial.subject.convention.derivation)
     zeros = {
         cotangent_of(x): np.zeros((len(trial.values[OUTPUT]), *trial.values[str(x)].shape[1:])) for x in form.states
     }
     own = {
         cotangent_of(symbols[name]): to_heads(value, layouts[name], symbols[name], trial.sizes)
-        for name, value in cotangents.items()
+        for name, value in given.items()
         if name != OUTPUT
     }
-    output = trial.stated(OUTPUT, layouts[OUTPUT], cotangents[OUTPUT])
+    output = trial.stated(OUTPUT, layouts[OUTPUT], given[OUTPUT])
     return zeros | own | {cotangent_of_output(form): output}
 
 
 def _gradient_error(
-    trial: Trial,
-    form: Recurrence,
-    argument: Argument,
-    gradient: Any,
-    env: dict[Any, Any],
-    chunkwise: np.ndarray | None,
+    trial: Trial, argument: Argument, gradient: Any, derived: Derivatives, chunkwise: np.ndarray | None
 ) -> float:
     """The largest error over tolerance of a gradient's rows; `chunkwise` is tolerated besides, by logarithms."""
     symbol = symbols_of(trial.subject.convention.derivation)[argument.stands_for]
-    if symbol not in inputs_of(form) and symbol not in form.states:
+    if symbol not in derived:
         return 0.0
-    stated = Cotangent(form, of=symbol)
-    wanted = _as_derived(argument, run(stated, env, numpy_float64()).output)
-    rng = np.random.default_rng((trial.case.seed, 3))
-    own = trial.rounded_by_the_kernel()
-    tolerance = tolerances_of(stated, env, trial.subject.unit_roundoff, rng, own)[0]
+    whole, tolerance = derived[symbol]
+    wanted = _as_derived(argument, whole)
     factor = _chain(trial, argument.scale, symbol) * (trial.sizes.d_k**-0.5 if argument.scaled else 1.0)
     value = np.zeros(trial.sizes.shape(argument.layout)) if gradient is None else on_host(gradient)
     if not np.isfinite(value).all():
@@ -329,7 +338,7 @@ def _gradient_error(
     scale = abs(factor) * np.ones_like(wanted)
     allowed = (2 * tolerance + trial.subject.unit_roundoff * abs(wanted).max(axis=-1)) * scale.max(axis=-1)
     if chunkwise is not None:
-        by_logarithm = env[symbol] if is_gate(argument, trial.subject) else 1.0
+        by_logarithm = trial.env[symbol] if is_gate(argument, trial.subject) else 1.0
         allowed = np.maximum(allowed, chunkwise * (scale / by_logarithm).max(axis=-1))
     error = abs(found - wanted * factor).max(axis=-1)
     return float(np.where(error > 0, error / np.maximum(allowed, 1e-300), 0.0).max())

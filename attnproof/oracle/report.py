@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from attnproof.oracle.checks import Finding, described_case
+from attnproof.oracle.checks import Finding
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,3 @@ def _line(finding: Finding) -> str:
     if finding.verdict == "refuted":
         return f"{finding.check}: WRONG, {finding.message}"
     return f"{finding.check}: {finding.verdict}, {finding.message or 'no input was sharp enough to count'}"
-
-
-__all__ = ["KernelReport", "described_case"]

@@ -6,7 +6,7 @@ The value is evaluated several times with noise of the unit roundoff u after eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from derivations.language.forms import Form
 from derivations.language.statements import Identity
+from numerics.algebras.contract import Algebra
 from numerics.algebras.floats import numpy_float64
 from numerics.algebras.rounding_noise import RoundingNoise
 from numerics.proofs.compare import sides
@@ -100,12 +101,25 @@ def tolerances_of(
         computed: inputs that the kernel computes itself (a gate from its logarithm, a scaled query), with the relative
             error of each entry in units of u.
     """
-    clean = _values(run(form, env, numpy_float64()))
+    return tolerances_of_values(
+        lambda own, algebra: _values(run(form, own, algebra)), env, unit_roundoff, rng, computed
+    )
+
+
+def tolerances_of_values(
+    values: Callable[[Mapping[Any, Any], Algebra], Sequence[np.ndarray]],
+    env: Mapping[Any, Any],
+    unit_roundoff: float,
+    rng: np.random.Generator,
+    computed: Mapping[Any, np.ndarray | float] | None = None,
+) -> list[np.ndarray]:
+    """The same for whatever several values are computed together, given the environment and the number system."""
+    clean = values(env, numpy_float64())
     level = max(unit_roundoff, AUDIBLE)
     noise = RoundingNoise(level, rng)
     repeated = _repeated(env, DRAWS_FOR_A_KERNEL)
     rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
-    noisy = _values(run(form, {**repeated, **rounded}, noise))
+    noisy = values({**repeated, **rounded}, noise)
     return [
         _tolerance(_deviation(drawn) * (unit_roundoff / level), abs(value).max(axis=-1), unit_roundoff)
         for value, drawn in zip(clean, noisy, strict=True)
