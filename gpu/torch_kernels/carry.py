@@ -55,6 +55,12 @@ def carry_sums(decay: Tensor, added: Tensor, state: Tensor, counts: tuple[int, .
     return before, last
 
 
+def add_product(into: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """`into` + left right, `chunks heads chunk v`, written into `into`: the product itself is never stored."""
+    into.flatten(0, 1).baddbmm_(left.flatten(0, 1), right.flatten(0, 1))
+    return into
+
+
 class Summing(torch.autograd.Function):
     """S_{c+1} = D_c . S_c + X_c."""
 

@@ -26,11 +26,14 @@ ChunkFunction = Callable[..., Results]
 """Of the arguments' chunks, `chunks heads chunk ...`, the states, and `counts`: how many sequences have a chunk at each
 step. A parameter that isn't there for each token comes as it is."""
 
-SEGMENT_ON_CPU, SEGMENT_ON_GPU = 512, 8192
+SEGMENT_ON_CPU, SEGMENT_ON_GPU = 1024, 8192
 """Tokens of each sequence in a segment: on a CPU, what is computed from them stays in its caches."""
+CHUNK_ON_CPU, CHUNK_ON_GPU = 32, 64
+"""Tokens in a chunk where nothing is said: a CPU has no unit for which larger products are faster by themselves."""
 
-
-CHUNK_SIZE = {"chunk_size": (64, "tokens in a chunk, a power of two.")}
+CHUNK_SIZE = {
+    "chunk_size": (None, f"tokens in a chunk, a power of two; {CHUNK_ON_GPU}, or {CHUNK_ON_CPU} on a CPU, where None.")
+}
 
 
 def by_chunks(
@@ -56,7 +59,7 @@ def run_chunks(
     function: ChunkFunction,
     arguments: Sequence[Argument],
     tensors: Sequence[Tensor | None],
-    chunk_size: int,
+    chunk_size: int | None,
     cu_seqlens: Tensor | None,
     fill: Mapping[str, float],
 ) -> Results:
@@ -65,7 +68,7 @@ def run_chunks(
     Raises:
         ValueError: an argument is wrong; the message says what to change.
     """
-    call = _Call(arguments, tensors, checked_chunk_size(chunk_size), cu_seqlens, fill)
+    call = _Call(arguments, tensors, chunk_size, cu_seqlens, fill)
     states = call.states()
 
     def outputs() -> Iterator[Tensor]:
@@ -84,7 +87,7 @@ class _Call:
         self,
         arguments: Sequence[Argument],
         tensors: Sequence[Tensor | None],
-        chunk_size: int,
+        chunk_size: int | None,
         cu_seqlens: Tensor | None,
         fill: Mapping[str, float],
     ) -> None:
@@ -92,7 +95,10 @@ class _Call:
         self.named = {a.name: (a, x) for a, x in zip(arguments, tensors, strict=True)}
         self.inputs = [(a, x) for a, x in self.named.values() if not is_state(a) and x is not None]
         self.value, self.fill = next(x for a, x in self.inputs if a.layout == "b t g v"), fill
-        self.layout = self._layout(chunk_size, cu_seqlens)
+        on_cpu = self.value.device.type == "cpu"
+        self.segment = SEGMENT_ON_CPU if on_cpu else SEGMENT_ON_GPU
+        usual = CHUNK_ON_CPU if on_cpu else CHUNK_ON_GPU
+        self.layout = self._layout(usual if chunk_size is None else checked_chunk_size(chunk_size), cu_seqlens)
 
     def _layout(self, chunk_size: int, cu_seqlens: Tensor | None) -> Layout:
         batch, tokens = self.sizes["b"], self.sizes["t"]
@@ -116,7 +122,7 @@ class _Call:
 
     def segments(self) -> Iterator[tuple[tuple[int, ...], list[Tensor]]]:
         """For each segment: how many sequences have a chunk at each of its steps, and its part of the inputs."""
-        size = max(1, (SEGMENT_ON_CPU if self.value.device.type == "cpu" else SEGMENT_ON_GPU) // self.layout.chunk)
+        size = max(1, self.segment // self.layout.chunk)
         bounds = list(self.layout.segments(size))
         parts = [
             self.layout.pieces(x, size, self.fill.get(a.name, 0.0)) if has_tokens(a) else [x] * len(bounds)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.decays import decays
 from gpu.torch_kernels.tokens import by_tokens, outer, read
@@ -36,7 +36,7 @@ def chunkwise(
     reads = (system * decay.before.mT) @ p
     before, written, last = carry(decay.total, k * decay.to_end, system @ v, reads, state, counts)
     output = (q * decay.from_start) @ before
-    return output.add_(((q @ k.mT) * decay.within) @ written), last
+    return add_product(output, (q @ k.mT).mul_(decay.within), written), last
 
 
 @by_tokens("comba")

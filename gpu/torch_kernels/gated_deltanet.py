@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.decays import decays
 from gpu.torch_kernels.tokens import by_tokens, outer, read
@@ -24,12 +24,12 @@ def chunkwise(
 ) -> tuple[Tensor, Tensor]:
     """Gated DeltaNet on matrix products; memory and time are linear in the tokens."""
     decay = decays(log_gate)
-    overlaps = (k @ k.mT) * decay.within
-    system = unit_lower_inverse(overlaps * beta.unsqueeze(-1)) * beta.unsqueeze(-2)
+    overlaps = (k @ k.mT).mul_(decay.within).mul_(beta.unsqueeze(-1))
+    system = unit_lower_inverse(overlaps) * beta.unsqueeze(-2)
     reads = (system * decay.from_start.mT) @ k
     before, written, last = carry(decay.total, k * decay.to_end, system @ v, reads, state, counts)
-    output = (q * decay.from_start) @ before
-    return output.add_(((q @ k.mT) * decay.within) @ written), last
+    output = (q @ before).mul_(decay.from_start)
+    return add_product(output, (q @ k.mT).mul_(decay.within), written), last
 
 
 @by_tokens("gated_deltanet")
