@@ -47,6 +47,9 @@ class Case:
         seed: where everything is drawn from.
         batch, heads, groups, key_width, value_width: b, h, g / h, k and v.
         chunk_size: the blocks of a chunkwise form.
+        set_to: inputs of the statement that are a number everywhere, or another input: (("beta", 0.0), ("P", "K")). A
+            gate is given by its logarithm.
+        value_scale: a factor of values, and of the states that are made of them.
     """
 
     tokens: int
@@ -60,6 +63,8 @@ class Case:
     key_width: int = 6
     value_width: int = 4
     chunk_size: int = 16
+    set_to: tuple[tuple[str, float | str], ...] = ()
+    value_scale: float = 1.0
 
     def stated_chunk(self, implementation: Implementation) -> int:
         """The blocks of the statement: shorter where gates are strong, since it divides by the product of a block's."""
@@ -92,6 +97,10 @@ def drawn(implementation: Implementation, case: Case, dtype: str) -> Arrays:
     values = {x.stands_for: _drawn(x, implementation, case) for x in arguments}
     if "P" in values:  # what predicts is near a multiple of the key, or else the state grows without end
         values["P"] = 0.7 * values["K"] + 0.1 * values["P"]
+    for name, value in case.set_to:
+        values[name] = values[value] if isinstance(value, str) else np.full_like(values[name], value)
+    for x in arguments:
+        values[x.stands_for] = values[x.stands_for] * (case.value_scale if "v" in x.layout.split() else 1.0)
     return rounded_inputs({x.name: values[x.stands_for] for x in arguments}, UNIT_ROUNDOFF[dtype])
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 Library = Literal["torch", "array_api", "cupy"]
-Scale = Literal["linear", "log", "log2"]
+Scale = Literal["linear", "log", "log2", "rate"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Argument:
         name: the parameter's name.
         stands_for: the input of the statement, as it is written there: "Q", "gamma", "S" for an initial state.
         layout: its dimensions, "b t h k": b batch, t tokens, h query heads, g value heads, k d_k, v d_v.
-        scale: "log" where the statement's input is the exponential of the argument, "log2" where it is a power of two.
+        scale: "log" where the statement's input is the exponential of the argument, "log2" where it is a power of two,
+            "rate" where it is the exponential of the argument times the step size Delta.
         optional: whether it may be None.
         scaled: whether the callable multiplies it by d_k^-1/2 before it does anything else.
     """

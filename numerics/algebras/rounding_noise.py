@@ -5,6 +5,9 @@ products gets the error of m such roundings, which grows like sqrt(m). Several d
 the formula,
 evaluated in this order, must be expected to have. It says nothing about a wrong formula: that error doesn't shrink
 with u.
+
+Many kernels take products of narrow numbers and keep sums in a wider precision. Then u is what the operands of a
+product are rounded with, and sums, quotients, roots and exponentials have the wider precision's noise.
 """
 
 from __future__ import annotations
@@ -22,34 +25,41 @@ class RoundingNoise(Floats):
     Args:
         unit_roundoff: u of the precision that is imitated (2^-24 for float32).
         rng: where the noise comes from.
+        of_sums: the unit roundoff of sums, where they are kept in a wider precision than products' operands.
     """
 
-    def __init__(self, unit_roundoff: float, rng: np.random.Generator) -> None:
+    def __init__(self, unit_roundoff: float, rng: np.random.Generator, of_sums: float | None = None) -> None:
         super().__init__(xp, np.float64)
         self.name = f"rounding noise {unit_roundoff:.2g}"
         self.noise_level, self.rng = unit_roundoff, rng
+        self.of_sums = unit_roundoff if of_sums is None else of_sums
 
-    def _noisy(self, value: Value, scale: Value | None = None, roundings: int = 1) -> Value:
-        """`value` off by u sqrt(roundings) times a random share of `scale` (of itself where None)."""
+    def _noisy(self, value: Value, scale: Value | None = None, level: float | None = None) -> Value:
+        """`value` off by `level` (that of sums where None) times a random share of `scale` (of itself where None)."""
         noise = self.rng.uniform(-1, 1, value.shape)
-        error = self.noise_level * roundings**0.5 * noise * (value if scale is None else scale)
+        error = (self.of_sums if level is None else level) * noise * (value if scale is None else scale)
         return np.where(np.isinf(value), value, value + error)  # log 0 = -oo isn't rounded
 
     def perturbed(self, value: Value, size: Value | float) -> Value:
         """`value` with a relative error of `size` roundings in each entry."""
         return self._noisy(value, abs(value) * size)
 
+    def _operand(self, value: Value) -> Value:
+        """What goes into a product: rounded once more where it comes from a wider precision."""
+        return value if self.of_sums == self.noise_level else self._noisy(value, level=self.noise_level)
+
     def add(self, a: Value, b: Value) -> Value:
         return self._noisy(a + b)
 
     def multiply(self, a: Value, b: Value) -> Value:
-        return self._noisy(a * b)
+        return self._noisy(a * b, level=self.noise_level)
 
     def matmul(self, a: Value, b: Value) -> Value:
-        return self._noisy(np.matmul(a, b), np.matmul(abs(a), abs(b)), a.shape[-1])
+        a, b = self._operand(a), self._operand(b)
+        return self._noisy(np.matmul(a, b), np.matmul(abs(a), abs(b)), self.of_sums * a.shape[-1] ** 0.5)
 
     def total(self, a: Value) -> Value:
-        return self._noisy(a.sum(axis=0), abs(a).sum(axis=0), len(a))
+        return self._noisy(a.sum(axis=0), abs(a).sum(axis=0), self.of_sums * len(a) ** 0.5)
 
     def reciprocal(self, a: Value) -> Value:
         return self._noisy(1 / a)
@@ -66,7 +76,7 @@ class RoundingNoise(Floats):
     def solve_general(self, a: Value, b: Value) -> Value:
         """Elimination with partial pivoting, each operation rounded: what it fills in may be far larger than `a`."""
         size = a.shape[-1]
-        rows = np.concatenate(_alike_in_batch(a, b), axis=-1)
+        rows = np.concatenate(_alike_in_batch(self._operand(a), self._operand(b)), axis=-1)
         for j in range(size):
             _pivot(rows, j)
             factors = self._noisy(rows[..., j + 1 :, j, None] / rows[..., j, None, j, None])

@@ -90,6 +90,7 @@ def tolerances_of(
     unit_roundoff: float,
     rng: np.random.Generator,
     computed: Mapping[Any, np.ndarray | float] | None = None,
+    of_sums: float | None = None,
 ) -> list[np.ndarray]:
     """How far a kernel that computes a form in this order may be off: for the output and each final state, per row.
 
@@ -99,10 +100,12 @@ def tolerances_of(
         unit_roundoff: u of the precision that the kernel computes in, 2^-24 for float32.
         rng: where the noise comes from.
         computed: inputs that the kernel computes itself (a gate from its logarithm, a scaled query), with the relative
-            error of each entry in units of u.
+            error of each entry in units of that of sums.
+        of_sums: the unit roundoff of sums, where that isn't u: 2^-24 for a kernel that takes products of bfloat16
+            numbers and keeps sums and states in float32.
     """
     return tolerances_of_values(
-        lambda own, algebra: _values(run(form, own, algebra)), env, unit_roundoff, rng, computed
+        lambda own, algebra: _values(run(form, own, algebra)), env, unit_roundoff, rng, computed, of_sums
     )
 
 
@@ -112,11 +115,12 @@ def tolerances_of_values(
     unit_roundoff: float,
     rng: np.random.Generator,
     computed: Mapping[Any, np.ndarray | float] | None = None,
+    of_sums: float | None = None,
 ) -> list[np.ndarray]:
     """The same for whatever several values are computed together, given the environment and the number system."""
     clean = values(env, numpy_float64())
     level = max(unit_roundoff, AUDIBLE)
-    noise = RoundingNoise(level, rng)
+    noise = RoundingNoise(level, rng, level if of_sums is None else level * of_sums / unit_roundoff)
     repeated = _repeated(env, DRAWS_FOR_A_KERNEL)
     rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
     noisy = values({**repeated, **rounded}, noise)
