@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from attnproof.catalogue import BrokenModule, Catalogue, CatalogueError, load_catalogue
     from attnproof.exactly import exact
     from attnproof.implementation_cases import Case
-    from attnproof.oracle.conventions import linear, log, log2
+    from attnproof.oracle.conventions import linear, log, log2, rate
     from attnproof.oracle.judging import check_kernel
     from attnproof.oracle.report import KernelReport
     from attnproof.verification import Verification, verify
@@ -49,6 +49,7 @@ HOMES = {
     "load_catalogue": "attnproof.catalogue",
     "log": "attnproof.oracle.conventions",
     "log2": "attnproof.oracle.conventions",
+    "rate": "attnproof.oracle.conventions",
     "tolerances_of": "numerics.proofs.tolerances",
     "verify": "attnproof.verification",
 }
@@ -72,6 +73,7 @@ __all__ = [
     "load_catalogue",
     "log",
     "log2",
+    "rate",
     "tolerances_of",
     "verify",
 ]

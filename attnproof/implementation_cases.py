@@ -47,8 +47,7 @@ class Case:
         seed: where everything is drawn from.
         batch, heads, groups, key_width, value_width: b, h, g / h, k and v.
         chunk_size: the blocks of a chunkwise form.
-        set_to: inputs of the statement that are a number everywhere, or another input: (("beta", 0.0), ("P", "K")). A
-            gate is given by its logarithm.
+        set_to: inputs of the statement that are a number everywhere, or another input: (("beta", 0.0), ("P", "K")).
         value_scale: a factor of values, and of the states that are made of them.
     """
 
@@ -97,8 +96,10 @@ def drawn(implementation: Implementation, case: Case, dtype: str) -> Arrays:
     values = {x.stands_for: _drawn(x, implementation, case) for x in arguments}
     if "P" in values:  # what predicts is near a multiple of the key, or else the state grows without end
         values["P"] = 0.7 * values["K"] + 0.1 * values["P"]
+    logs = {x.stands_for for x in arguments if x.scale == "log"}
     for name, value in case.set_to:
-        values[name] = values[value] if isinstance(value, str) else np.full_like(values[name], value)
+        number = value if isinstance(value, str) else np.log(value) if name in logs else value
+        values[name] = values[number] if isinstance(number, str) else np.full_like(values[name], number)
     for x in arguments:
         values[x.stands_for] = values[x.stands_for] * (case.value_scale if "v" in x.layout.split() else 1.0)
     return rounded_inputs({x.name: values[x.stands_for] for x in arguments}, UNIT_ROUNDOFF[dtype])

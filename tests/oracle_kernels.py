@@ -83,7 +83,7 @@ FAULTS = {
     "scaled": "q is scaled by d_k^-1/2 too much",
     "gate read as linear": "g is read as a gate, and not as its logarithm",
     "NaN": "",
-    "zeros": "",
+    "zeros": "the output is zero",
     "last row zeroed": "",
     "writes into v": "",
 }

@@ -13,9 +13,11 @@ import click
 from attnproof.commands.group import UsageProblem, attnproof, save, with_json
 from attnproof.commands.output import progress
 from attnproof.implementation_cases import UNIT_ROUNDOFF
-from attnproof.oracle.conventions import LIBRARIES, WrongConvention
+from attnproof.oracle.arrays import LIBRARIES as ARRAYS
+from attnproof.oracle.checks import EFFORTS
+from attnproof.oracle.conventions import LIBRARIES
 from attnproof.oracle.isolation import in_its_own_process
-from attnproof.oracle.judging import EFFORTS, check_kernel
+from attnproof.oracle.judging import check_kernel, chosen
 from attnproof.statuses import UNEXPECTED
 
 
@@ -30,9 +32,17 @@ from attnproof.statuses import UNEXPECTED
     help="Whose names, layouts and scales it has.",
 )
 @click.option("--dtype", type=click.Choice(list(UNIT_ROUNDOFF)), default="float32", show_default=True)
-@click.option("--library", type=click.Choice(["torch", "numpy"]), help="Whose arrays it takes; Torch's if installed.")
+@click.option(
+    "--accumulation",
+    type=click.Choice(list(UNIT_ROUNDOFF)),
+    help="The precision of its sums and states; float32 if its inputs are narrower.",
+)
+@click.option("--library", type=click.Choice(ARRAYS), help="Whose arrays it takes; Torch's if installed.")
 @click.option("--device", default="cpu", show_default=True, help="Where Torch's arrays lie.")
 @click.option("--chunk-size", type=click.IntRange(min=2), default=64, show_default=True, help="The kernel's blocks.")
+@click.option(
+    "--backward/--forward", default=None, help="Whether gradients must be right; by default, if there are any."
+)
 @click.option("--effort", type=click.Choice(list(EFFORTS)), default="usual", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where inputs start.")
 @click.option("--isolate", is_flag=True, help="Run it in a process of its own, so that a hang or a crash is a verdict.")
@@ -62,7 +72,7 @@ def check(
       attnproof check my_kernels:kda --as kda --dtype bfloat16 --isolate --seconds 60
     """
     if isolate:
-        given = [f"--{key.replace('_', '-')}={value}" for key, value in options.items() if value is not None]
+        given = [x for key, value in options.items() if value is not None for x in _typed(key, value)]
         arguments = ["check", kernel, "--as", derivation, "--layout", layout, *given]
         found = in_its_own_process(arguments, seconds, memory)
         record = found.record or _without_record(kernel, derivation, found.message)
@@ -73,12 +83,19 @@ def check(
     ctx.exit(0 if record["ok"] else UNEXPECTED)
 
 
+def _typed(key: str, value: Any) -> list[str]:
+    """An option as it is typed."""
+    if key == "backward":
+        return ["--backward" if value else "--forward"]
+    return [f"--{key.replace('_', '-')}={value}"]
+
+
 def _judged(kernel: str, derivation: str, layout: str, options: dict[str, Any]) -> dict[str, Any]:
     function = _imported(kernel)
     try:
-        with progress(len(EFFORTS[options["effort"]])) as done:
+        with progress(len(chosen(options["effort"], options["backward"])) + 1) as done:
             report = check_kernel(function, derivation, layout, done=done, **options)
-    except WrongConvention as error:
+    except ValueError as error:
         raise UsageProblem(str(error)) from error
     click.echo(str(report))
     return report.as_json() | {"text": str(report)}

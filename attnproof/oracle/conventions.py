@@ -41,7 +41,7 @@ class Library:
     """What a library's kernels have in common.
 
     Attributes:
-        gates: on which scale they take gates.
+        gates: on which scale they take gates; a rate is one number for each head.
         state: the layout of a state.
         scaled: whether they multiply queries by d_k^-1/2 themselves.
         constants: other parameters, passed where the signature has them.
@@ -62,6 +62,7 @@ LIBRARIES: dict[str, Library] = {
     "mlx": Library("linear", "n g v k"),
     "opengdn": Library("linear", "n g v k"),
     "attention-gym": Library("log2", constants=UNSCALED),
+    "mamba-ssm": Library("rate", "n g v k", constants={"return_final_states": True, "dt_softplus": False}),
 }
 """Conventions of libraries, by name."""
 
@@ -89,6 +90,11 @@ class Convention:
         """The argument for the initial state, if there is one."""
         return next((x for x in self.arguments if x.layout.startswith("n ")), None)
 
+    @property
+    def step(self) -> Argument:
+        """The argument for the step size, by which a rate is multiplied."""
+        return next(x for x in self.arguments if x.stands_for == "Delta")
+
 
 def linear(layout: str, stands_for: str = "") -> Argument:
     """An argument that the statement takes as it is: `alpha=linear("b t h")`."""
@@ -105,6 +111,11 @@ def log2(layout: str, stands_for: str = "") -> Argument:
     return Argument("", stands_for, layout, "log2")
 
 
+def rate(layout: str, stands_for: str = "") -> Argument:
+    """An argument such that the statement takes the exponential of it times the step size: Mamba's A."""
+    return Argument("", stands_for, layout, "rate")
+
+
 Layout = str | Mapping[str, str | Argument]
 
 
@@ -113,6 +124,7 @@ def convention_of(
     derivation: str,
     layout: Layout = "attnproof",
     constants: Mapping[str, Any] | None = None,
+    chunk_size: int | None = None,
 ) -> Convention:
     """The convention by which a kernel is called.
 
@@ -122,6 +134,7 @@ def convention_of(
         layout: the name of a library, or for each parameter its layout: "b t h k", `log("b t h")`; `returns` may be
             among them, a layout for the output and for each last state.
         constants: other keyword arguments.
+        chunk_size: what is passed for a parameter of that name that has no default.
 
     Raises:
         WrongConvention: it doesn't fit the kernel's signature; the message shows both sides.
@@ -129,10 +142,12 @@ def convention_of(
     if derivation not in ARGUMENTS:
         known = ", ".join(sorted(ARGUMENTS))
         raise WrongConvention(f"no convention is known for {derivation!r}; there are: {known}")
-    names = parameters(kernel)
+    names, passed = parameters(kernel), dict(constants or {})
+    if chunk_size is not None and names and names.get("chunk_size"):
+        passed.setdefault("chunk_size", chunk_size)
     if isinstance(layout, str):
-        return _preset(layout, derivation, names, dict(constants or {}))
-    return _given(dict(layout), derivation, names, dict(constants or {}))
+        return _preset(layout, derivation, names, passed)
+    return _given(dict(layout), derivation, names, passed)
 
 
 def parameters(kernel: Callable[..., Any]) -> dict[str, bool] | None:
@@ -177,6 +192,7 @@ def _of_library(argument: Argument, library: Library, names: dict[str, bool] | N
         return None
     layout = library.state if argument.layout == "n g k v" else argument.layout
     scale = library.gates if argument.scale == "log" else argument.scale
+    layout = "g" if scale == "rate" else layout
     scaled = library.scaled and argument.layout == "b t h k" and argument.stands_for in ("Q", "R", "C")
     optional = argument.optional and not (names or {}).get(name, False)
     return replace(argument, name=name, layout=layout, scale=scale, scaled=scaled, optional=optional)

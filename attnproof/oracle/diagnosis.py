@@ -16,11 +16,9 @@ from attnproof.catalogue import load_catalogue
 from attnproof.implementation_cases import Case
 from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.subject import Misbehaved, Subject
-from attnproof.oracle.trials import Trial, computed, forms_of, is_gate, symbols_of
-from derivations.language.errors import NoMeaning, StatementError, UndefinedValue
+from attnproof.oracle.trials import NO_VALUE, Trial, computed, forms_of, is_gate, symbols_of, without_carry
 from derivations.language.forms import Form, Recurrence, text_lines
 from derivations.language.statements import Identity
-from derivations.language.symbols import n
 from numerics.proofs.mutants import mutants
 
 Values = dict[str, np.ndarray]
@@ -30,7 +28,6 @@ SAME_ROLE = ({"Q", "R", "C"}, {"K", "B"}, {"V", "X"}, {"beta", "eta"}, {"gamma"}
 """Inputs that have the same part in different systems."""
 TOKENS, WIDTH = 24, 5
 """Small enough for many candidates; d_k = d_v, so that a transposed state has a meaning."""
-NO_VALUE = (NoMeaning, StatementError, UndefinedValue, KeyError, ValueError, np.linalg.LinAlgError)
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,7 @@ def _apart(a: np.ndarray, b: np.ndarray, tolerance: np.ndarray) -> bool:
 def candidates(subject: Subject) -> Iterator[Candidate]:
     """The likeliest mistakes first."""
     form = forms_of(subject.convention.derivation)[0]
+    yield Candidate("the output is zero", lambda trial: {x: 0 * trial.values[x] for x in trial.names if x == OUTPUT})
     yield from _states(form)
     yield from _calls(subject, form)
     yield from _relatives(form)
@@ -91,7 +89,7 @@ def _states(form: Form) -> Iterator[Candidate]:
         yield _changed(f"the initial {state} is ignored", form, state, lambda s: 0 * s)
         yield _final_is_initial(state)
     for size in (8, 16, 32, 64, 128) if form.states else ():
-        yield _dropping(form, size)
+        yield _dropping(size)
 
 
 def _final_transposed(name: str) -> Candidate:
@@ -104,9 +102,8 @@ def _final_is_initial(state: Any) -> Candidate:
     return Candidate(what, lambda trial: {str(state): trial.env[state]})
 
 
-def _dropping(form: Form, size: int) -> Candidate:
-    what = f"what is carried is dropped after every {size} tokens"
-    return Candidate(what, lambda trial: _without_carry(trial, form, size))
+def _dropping(size: int) -> Candidate:
+    return Candidate(f"what is carried is dropped after every {size} tokens", lambda trial: without_carry(trial, size))
 
 
 def _calls(subject: Subject, form: Form) -> Iterator[Candidate]:
@@ -138,22 +135,6 @@ def _late(gates: np.ndarray) -> np.ndarray:
 
 def _with(trial: Trial, form: Form, changed: Mapping[Any, np.ndarray]) -> Values:
     return computed(form, {**trial.env, **changed}, trial.names)
-
-
-def _without_carry(trial: Trial, form: Form, size: int) -> Values:
-    """Each block from an empty state but for the first."""
-    rows, env, last = [], dict(trial.env), {}
-    for start in range(0, trial.case.tokens, size):
-        stop = min(start + size, trial.case.tokens)
-        cut = {x: v[..., start:stop, :] if _runs(x) else v for x, v in env.items()}
-        last = computed(form, {**cut, n: stop - start}, trial.names)
-        rows.append(last[OUTPUT])
-        env |= {state: 0 * env[state] for state in form.states if state in env}
-    return {**last, OUTPUT: np.concatenate(rows, axis=-2)}
-
-
-def _runs(x: Any) -> bool:
-    return getattr(x, "shape", (0,))[0] == n
 
 
 def _relatives(form: Form) -> Iterator[Candidate]:

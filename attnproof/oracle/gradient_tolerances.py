@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from attnproof.oracle.arrays import on_host, usual_library
 from attnproof.oracle.conventions import OUTPUT
-from attnproof.oracle.subject import on_host
 from attnproof.oracle.trials import Trial, symbols_of
 from gpu.registry import Argument, Implementation, implementations
 from numerics.head_layouts import from_one_head, to_heads
@@ -32,7 +32,7 @@ def measured(trial: Trial, cotangents: Mapping[str, np.ndarray]) -> dict[str, np
         cotangents: of the output and of the states, in the layout of the statement.
     """
     found = [x for x in implementations(trial.subject.convention.derivation, "torch") if x.name.endswith(".chunkwise")]
-    if not found or trial.subject.library != "torch":
+    if not found or usual_library() != "torch":
         return {}
     rng = np.random.default_rng((trial.case.seed, 4))
     squares: dict[str, np.ndarray] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from attnproof.oracle.checks import Finding
+from attnproof.oracle.findings import Finding
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,10 @@ class KernelReport:
     Attributes:
         kernel: its name.
         derivation, title: the system that it was held against.
+        dtype, accumulation: the precision of its inputs, and that of its sums.
         findings: one for each check.
         diagnosis: what the kernel computes instead; "" where that isn't known.
+        begins: where its error begins.
         smallest: the smallest input on which it fails, in words.
         replay: a call that runs that input again.
     """
@@ -25,9 +27,11 @@ class KernelReport:
     derivation: str
     title: str
     dtype: str
+    accumulation: str
     findings: tuple[Finding, ...]
     seconds: float
     diagnosis: str = ""
+    begins: str = ""
     smallest: str = ""
     replay: str = ""
 
@@ -44,9 +48,12 @@ class KernelReport:
 
     def __str__(self) -> str:
         word = "computes" if self.ok else "doesn't compute"
-        lines = [f"{self.kernel} {word} {self.title} in {self.dtype} ({self.seconds:.1f} s)"]
+        precision = self.dtype if self.accumulation == self.dtype else f"{self.dtype} with sums in {self.accumulation}"
+        lines = [f"{self.kernel} {word} {self.title} in {precision} ({self.seconds:.1f} s)"]
         if self.diagnosis:
             lines.append(f"  {self.diagnosis}")
+        if self.begins:
+            lines.append(f"  {self.begins}")
         if self.smallest:
             lines.append(f"  smallest input: {self.smallest}")
         lines += [f"  {_line(x)}" for x in self.findings]
@@ -58,8 +65,10 @@ class KernelReport:
             "kernel": self.kernel,
             "derivation": self.derivation,
             "dtype": self.dtype,
+            "accumulation": self.accumulation,
             "ok": self.ok,
             "diagnosis": self.diagnosis,
+            "begins": self.begins,
             "smallest_input": self.smallest,
             "replay": self.replay,
             "seconds": round(self.seconds, 3),

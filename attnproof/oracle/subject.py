@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from attnproof.implementation_cases import UNIT_ROUNDOFF
-from attnproof.oracle.conventions import Convention
+from attnproof.oracle.arrays import Library, array, on_host, precision_of
+from attnproof.oracle.conventions import OUTPUT, Convention
+
+Arrays = dict[str, np.ndarray]
 
 
 class Misbehaved(Exception):
@@ -21,37 +25,48 @@ class Subject:
     """A kernel, how it is called, and on which arrays.
 
     Attributes:
-        library: "torch" or "numpy".
         dtype: the precision of its inputs, a key of UNIT_ROUNDOFF.
+        accumulation: the precision in which it keeps sums and states.
         device: where Torch's arrays lie.
     """
 
     kernel: Callable[..., Any]
     convention: Convention
-    library: str
+    library: Library
     dtype: str
+    accumulation: str
     device: str = "cpu"
 
     @property
     def unit_roundoff(self) -> float:
+        """Of its inputs, and of the operands of products."""
         return UNIT_ROUNDOFF[self.dtype]
+
+    @property
+    def of_sums(self) -> float:
+        """The unit roundoff of sums and states."""
+        return UNIT_ROUNDOFF[self.accumulation]
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.kernel, "__qualname__", type(self.kernel).__name__))
 
     def array(self, value: np.ndarray) -> Any:
         """A float64 array in the kernel's library and precision."""
-        if self.library == "numpy":
-            return value.astype(self.dtype)
-        import torch
+        return array(value, self.library, self.dtype, self.device)
 
-        return torch.tensor(value, dtype=getattr(torch, self.dtype), device=self.device)
+    def arrays(self, arguments: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The same for all arguments."""
+        return {name: self.array(value) for name, value in arguments.items()}
 
-    def call(self, arguments: Mapping[str, np.ndarray], **options: Any) -> dict[str, np.ndarray]:
+    def call(self, arguments: Mapping[str, np.ndarray], **options: Any) -> Arrays:
         """What the kernel returns, by the names of the statement, as float64.
 
         Raises:
             Misbehaved: it raised, or returned something else than it should, or wrote into its inputs.
         """
-        given = {name: self.array(value) for name, value in arguments.items()}
-        before = {name: on_host(x).copy() for name, x in given.items()}
+        given = self.arrays(arguments)
+        before = {name: on_host(x) for name, x in given.items()}
         returned = self.returned(given, **options)
         changed = [name for name, x in given.items() if not np.array_equal(on_host(x), before[name], equal_nan=True)]
         if changed:
@@ -62,7 +77,7 @@ class Subject:
         """The kernel's own arrays, by the names of the statement.
 
         Raises:
-            Misbehaved: it raised, or returned too little, or what isn't an array.
+            Misbehaved: it raised, or returned too little, or what isn't an array, or is of another precision.
         """
         try:
             found = self.kernel(**given, **{**self.convention.constants, **options})
@@ -72,21 +87,76 @@ class Subject:
         names = [name for name, _ in self.convention.returns]
         if len(values) < len(names):
             raise Misbehaved(f"it returned {len(values)} value(s) where {', '.join(names)} were expected")
-        for name, value in zip(names, values, strict=False):
-            if not hasattr(value, "shape"):
-                raise Misbehaved(f"it returned {type(value).__name__} for {name}")
-        return dict(zip(names, values, strict=False))
+        named = dict(zip(names, values, strict=False))
+        for name, value in named.items():
+            self._check(name, value)
+        return named
+
+    def _check(self, name: str, value: Any) -> None:
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            raise Misbehaved(f"it returned {type(value).__name__} for {name}")
+        found, allowed = precision_of(value), {self.dtype, self.accumulation}
+        if found not in (allowed if name == OUTPUT else {*allowed, "float32", "float64"}):
+            raise Misbehaved(f"{name} comes back in {found}, its inputs are {self.dtype}")
+
+    def differentiable(self, arguments: Mapping[str, np.ndarray]) -> bool:
+        """Whether what the kernel returns has a gradient at all, as far as Torch knows."""
+        if self.library != "torch":
+            return self.library == "jax"
+        try:
+            returned = self.returned({name: x.requires_grad_() for name, x in self.arrays(arguments).items()})
+        except Misbehaved:
+            return True  # and the check says what is the matter
+        return any(x.requires_grad for x in returned.values())
+
+    def pullback(
+        self, arguments: Mapping[str, np.ndarray], cotangents: Callable[[Arrays], Arrays]
+    ) -> tuple[Arrays, dict[str, np.ndarray | None]]:
+        """What the kernel returns, and the derivatives by its arguments of <cotangents, returned>.
+
+        Args:
+            arguments: by name.
+            cotangents: those of what is returned, by the names of the statement, from its values.
+        """
+        differentiate = _through_jax if self.library == "jax" else _through_torch
+        return differentiate(self, arguments, cotangents)
 
 
-def on_host(x: Any) -> np.ndarray:
-    """A float64 copy in NumPy's memory."""
-    if hasattr(x, "detach"):
-        x = x.detach().to("cpu").double().numpy()
-    return np.array(x, np.float64)
+Gradients = tuple[Arrays, dict[str, np.ndarray | None]]
 
 
-def has_torch() -> bool:
-    """Whether Torch is installed."""
-    from importlib.util import find_spec
+def _through_torch(
+    subject: Subject, arguments: Mapping[str, np.ndarray], cotangents: Callable[[Arrays], Arrays]
+) -> Gradients:
+    torch = import_module("torch")
+    tensors = {name: x.requires_grad_() for name, x in subject.arrays(arguments).items()}
+    returned = subject.returned(tensors)
+    values = {name: on_host(x) for name, x in returned.items()}
+    given = cotangents(values)
+    reached = [(returned[name], own) for name, own in given.items() if returned[name].requires_grad]
+    if not reached:
+        return values, dict.fromkeys(tensors)
+    outputs = [x for x, _ in reached]
+    weights = [torch.tensor(own, dtype=x.dtype, device=x.device) for x, own in reached]
+    try:
+        found = torch.autograd.grad(outputs, list(tensors.values()), weights, allow_unused=True)
+    except (Exception, SystemExit) as error:
+        raise Misbehaved(f"its backward pass raised {type(error).__name__}: {error}") from error
+    gradients = [None if x is None else on_host(x) for x in found]
+    return values, dict(zip(tensors, gradients, strict=True))
 
-    return find_spec("torch") is not None
+
+def _through_jax(
+    subject: Subject, arguments: Mapping[str, np.ndarray], cotangents: Callable[[Arrays], Arrays]
+) -> Gradients:
+    jax = import_module("jax")
+    try:
+        returned, back = jax.vjp(subject.returned, subject.arrays(arguments))
+    except Misbehaved:
+        raise
+    except Exception as error:
+        raise Misbehaved(f"its backward pass raised {type(error).__name__}: {error}") from error
+    values = {name: on_host(x) for name, x in returned.items()}
+    own = {name: np.zeros(x.shape) for name, x in returned.items()} | cotangents(values)
+    given = {name: array(own[name], "jax", precision_of(x)) for name, x in returned.items()}
+    return values, {name: on_host(x) for name, x in back(given)[0].items()}

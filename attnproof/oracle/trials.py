@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy as np
 from attnproof.catalogue import load_catalogue
 from attnproof.implementation_cases import Case, drawn
 from attnproof.oracle.conventions import OUTPUT, Convention
-from attnproof.oracle.subject import Misbehaved, Subject
+from attnproof.oracle.subject import Arrays, Misbehaved, Subject
 from derivations.language import V, d_v, n
+from derivations.language.errors import NoMeaning, StatementError, UndefinedValue
 from derivations.language.forms import Form, recurrence_or_none
 from gpu.registry import Argument, Implementation
 from gpu.torch_kernels.declared import ATTENTION, STATES
@@ -30,11 +31,21 @@ from numerics.proofs.tolerances import tolerances_of
 from numerics.run import run
 
 Scaling = Callable[[np.ndarray], np.ndarray]
-GATE_SCALES: dict[str, Scaling] = {"linear": np.exp, "log": lambda x: x, "log2": lambda x: x / np.log(2)}
-"""A gate from its natural logarithm, as a kernel takes it."""
+GATE_SCALES: dict[str, Scaling] = {
+    "linear": np.exp,
+    "log": lambda x: x,
+    "log2": lambda x: x / np.log(2),
+    "rate": lambda x: x,
+}
+"""A gate from its natural logarithm, as a kernel takes it; a rate is such a logarithm for a step of one."""
 FROM_SCALES: dict[str, Scaling] = {"linear": lambda x: x, "log": np.exp, "log2": np.exp2}
-SHARP = 0.05
+SHARP = 0.125
 """Where the tolerance is more than this share of the output, an input tests nothing and isn't counted."""
+CLEAR = 4.0
+"""So many tolerances an output must move when an argument is taken away, for the input to count as a test of it."""
+NO_VALUE = (NoMeaning, StatementError, UndefinedValue, KeyError, ValueError, np.linalg.LinAlgError)
+"""What a formula may raise that has no value on some input."""
+CARRY = "what is carried from block to block"
 
 
 @cache
@@ -72,12 +83,16 @@ class Gap:
 
 
 class Trial:
-    """A case for a subject: arguments, the statement's values and tolerances."""
+    """A case for a subject: arguments, the statement's values and tolerances.
 
-    def __init__(self, subject: Subject, case: Case) -> None:
+    Args:
+        shared: arguments to take in the place of drawn ones.
+    """
+
+    def __init__(self, subject: Subject, case: Case, shared: Mapping[str, np.ndarray] | None = None) -> None:
         self.subject, self.case = subject, case
         self.sizes = case.sizes(described(subject.convention))
-        self.arguments = presented(subject, case)
+        self.arguments = presented(subject, case) | dict(shared or {})
         self.env = environment(subject.convention, self.arguments, case, self.sizes)
         self.names = [OUTPUT, *(str(x) for x in forms_of(subject.convention.derivation)[0].states)]
         self.values = computed(forms_of(subject.convention.derivation)[0], self.env, self.names)
@@ -93,10 +108,11 @@ class Trial:
 
     def _tolerances(self) -> dict[str, np.ndarray]:
         own, rng = self.rounded_by_the_kernel(), np.random.default_rng((self.case.seed, 1))
-        each = [
-            tolerances_of(form, self.env, self.subject.unit_roundoff, rng, own)
-            for form in forms_of(self.subject.convention.derivation)
-        ]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = [
+                tolerances_of(form, self.env, self.subject.unit_roundoff, rng, own, self.subject.of_sums)
+                for form in forms_of(self.subject.convention.derivation)
+            ]
         return {name: np.maximum.reduce(own) for name, own in zip(self.names, zip(*each, strict=True), strict=True)}
 
     def _symbol(self, argument: Argument) -> Any:
@@ -117,14 +133,58 @@ class Trial:
         found, wanted, tolerance = self.stated(name, layout, returned), values[name], self.tolerances[name]
         if not np.isfinite(found).all():
             raise Misbehaved(f"{name} isn't finite, first at {self._first(~np.isfinite(found), layout)}")
-        error = abs(found - wanted).max(axis=-1)
-        ratio = np.where(error > 0, error / np.maximum(tolerance, 1e-300), 0.0)
-        worst = np.unravel_index(ratio.argmax(), ratio.shape) if ratio.size else (0, 0)
+        error = abs(found - wanted)
+        ratio = in_tolerances(error.max(axis=-1), tolerance)
         size = abs(wanted).max() if wanted.size else 0.0
         sharpness = float(np.median(tolerance) / size) if size else 0.0
         bad = np.flatnonzero((ratio > 1).any(axis=0) & (name == OUTPUT))
-        where = f"batch and head {worst[0]}, {'token' if name == OUTPUT else 'row'} {worst[1]}"
+        where = self._place(name, error, ratio) if ratio.size else ""
         return Gap(name, float(ratio.max(initial=0.0)), where, int(bad[0]) if len(bad) else None, sharpness)
+
+    def _place(self, name: str, error: np.ndarray, ratio: np.ndarray) -> str:
+        """The worst entry in words."""
+        head, row = (int(k) for k in np.unravel_index(ratio.argmax(), ratio.shape))
+        channel, heads = int(error[head, row].argmax()), self.sizes.value_heads
+        first = f"batch {head // heads}, value head {head % heads}"
+        if name != OUTPUT:
+            return f"{first}, row {row}, column {channel}"
+        last = " (the last one)" if row == self.case.tokens - 1 else ""
+        block = f", {row % self.case.chunk_size} in its block" if self.case.tokens > self.case.chunk_size else ""
+        return f"{first}, token {row}{last}{block}, channel {channel}"
+
+    @cached_property
+    def tested(self) -> frozenset[str]:
+        """The arguments that this input tests: without one, output or a state move by `CLEAR` tolerances.
+
+        Without a state, a strength, a query or a key means zero in its place; a gate, one. Also whether it tests that
+        a state is carried from block to block.
+        """
+        passed = [x for x in self.subject.convention.arguments if x.name in self.arguments]
+        found = {x.name for x in passed if self._moves(partial(self._computed, self._without(x)))}
+        carries = carries_a_state(self.subject.convention) and self.case.tokens > self.case.chunk_size
+        if carries and self._moves(lambda: without_carry(self, self.case.chunk_size)):
+            found.add(CARRY)
+        return frozenset(found)
+
+    def _without(self, argument: Argument) -> dict[Any, Any]:
+        symbol = self._symbol(argument)
+        value = self.env[symbol]
+        if is_gate(argument, self.subject) or argument.stands_for == "c":  # a cosine
+            return {**self.env, symbol: np.ones_like(value)}
+        return {**self.env, symbol: 2 * value if argument.stands_for == "Lambda" else 0 * value}
+
+    def _computed(self, env: Mapping[Any, Any]) -> Arrays:
+        return computed(forms_of(self.subject.convention.derivation)[0], env, self.names)
+
+    def _moves(self, values: Callable[[], Mapping[str, np.ndarray]]) -> bool:
+        try:
+            other = values()
+        except NO_VALUE:  # a division by what was taken away
+            return True
+        return any(
+            (in_tolerances(abs(other[x] - self.values[x]).max(axis=-1), self.tolerances[x]) > CLEAR).any()
+            for x in self.names
+        )
 
     def stated(self, name: str, layout: str, returned: np.ndarray) -> np.ndarray:
         """A returned value as matrices of the statement, one for each batch and value head.
@@ -142,10 +202,21 @@ class Trial:
         return place("n t v", [int(k) for k in np.argwhere(bad)[0]]) if layout == "b t g v" else layout
 
 
-def described(convention: Convention) -> Implementation:
-    """A kernel as an implementation of the registry, every gate on the scale on which gates are drawn."""
+def in_tolerances(error: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """Errors in units of their tolerances; NaN is infinitely far off."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = np.where(error == 0, 0.0, error / np.maximum(tolerance, 1e-300))
+    return np.nan_to_num(ratio, nan=np.inf, posinf=np.inf)
+
+
+def described(convention: Convention, as_called: bool = False) -> Implementation:
+    """A kernel as an implementation of the registry, every gate on the scale on which gates are drawn, or on its own
+    (`as_called`).
+    """
     gates = {x.stands_for for x in ARGUMENTS[convention.derivation] if x.scale == "log"}
-    arguments = tuple(replace(x, scale="log" if x.stands_for in gates else "linear") for x in convention.arguments)
+    arguments = tuple(
+        x if as_called else replace(x, scale="log" if x.stands_for in gates else "linear") for x in convention.arguments
+    )
     form = (*STATES.get(convention.derivation, ()), ATTENTION.get(convention.derivation))[0]
     return Implementation(
         "kernel", convention.derivation, str(form), "", "array_api", arguments, convention.returns, ("float64",)
@@ -179,9 +250,21 @@ def environment(
         env |= {side: {n: sizes.tokens, d_v: sizes.d_v}.get(side, sizes.d_k) for side in x.shape if side.is_Symbol}
     for x in convention.arguments:
         if x.name in arguments:
-            value = FROM_SCALES[x.scale](arguments[x.name]) * (sizes.d_k**-0.5 if x.scaled else 1.0)
-            env[symbols[x.stands_for]] = to_heads(value, x.layout, symbols[x.stands_for], sizes)
+            value, layout = _on_the_statements_scale(x, convention, arguments)
+            value = value * (sizes.d_k**-0.5 if x.scaled else 1.0)
+            env[symbols[x.stands_for]] = to_heads(value, layout, symbols[x.stands_for], sizes)
     return env
+
+
+def _on_the_statements_scale(
+    argument: Argument, convention: Convention, arguments: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, str]:
+    """An argument as the statement takes it, and its layout."""
+    value = arguments[argument.name]
+    if argument.scale != "rate":
+        return FROM_SCALES[argument.scale](value), argument.layout
+    step = convention.step
+    return np.exp(value * arguments[step.name]), step.layout  # a rate has no dimensions but that of heads, the last
 
 
 @cache
@@ -193,10 +276,28 @@ def symbols_of(derivation: str) -> dict[str, Any]:
 
 def computed(form: Form, env: Mapping[Any, Any], names: list[str]) -> dict[str, np.ndarray]:
     """The output and the last states of a form, by name."""
-    outcome = run(form, env, numpy_float64())
+    with np.errstate(divide="ignore", invalid="ignore"):  # the logarithm of a mask
+        outcome = run(form, env, numpy_float64())
     return dict(zip(names, (outcome.output, *outcome.states), strict=False))
 
 
-def carries(convention: Convention) -> bool:
+def carries_a_state(convention: Convention) -> bool:
     """Whether the statement goes token by token."""
     return recurrence_or_none(forms_of(convention.derivation)[0]) is not None
+
+
+def without_carry(trial: Trial, size: int) -> Arrays:
+    """The statement's values if each block of `size` tokens began from an empty state, but for the first one."""
+    form = forms_of(trial.subject.convention.derivation)[0]
+    rows, env, last = [], dict(trial.env), {}
+    for start in range(0, trial.case.tokens, size):
+        stop = min(start + size, trial.case.tokens)
+        cut = {x: v[..., start:stop, :] if _runs(x) else v for x, v in env.items()}
+        last = computed(form, {**cut, n: stop - start}, trial.names)
+        rows.append(last[OUTPUT])
+        env |= {state: 0 * env[state] for state in form.states if state in env}
+    return {**last, OUTPUT: np.concatenate(rows, axis=-2)}
+
+
+def _runs(x: Any) -> bool:
+    return getattr(x, "shape", (0,))[0] == n

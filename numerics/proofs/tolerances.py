@@ -125,7 +125,7 @@ def tolerances_of_values(
     rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
     noisy = values({**repeated, **rounded}, noise)
     return [
-        _tolerance(_deviation(drawn) * (unit_roundoff / level), abs(value).max(axis=-1), unit_roundoff)
+        _tolerance(_deviation(drawn) * (unit_roundoff / level), abs(value).max(axis=-1), unit_roundoff, of_sums)
         for value, drawn in zip(clean, noisy, strict=True)
     ]
 
@@ -139,9 +139,15 @@ def _values(outcome: Outcome) -> tuple[np.ndarray, ...]:
     return outcome.output, *outcome.states
 
 
-def _tolerance(deviation: np.ndarray, magnitude: np.ndarray, unit_roundoff: float) -> np.ndarray:
-    """MARGIN standard deviations of a row, whose largest entry is rounded at least once."""
-    return MARGIN * np.hypot(smoothed(deviation), unit_roundoff * magnitude)
+def _tolerance(
+    deviation: np.ndarray, magnitude: np.ndarray, unit_roundoff: float, of_sums: float | None = None
+) -> np.ndarray:
+    """MARGIN standard deviations of a row, whose largest entry is rounded at least once. A sum of a wider precision is
+    rounded once more when it is handed back, by at most u.
+    """
+    if of_sums is None or of_sums >= unit_roundoff:
+        return MARGIN * np.hypot(smoothed(deviation), unit_roundoff * magnitude)
+    return MARGIN * np.hypot(smoothed(deviation), of_sums * magnitude) + unit_roundoff * magnitude
 
 
 def _deviation(draws: np.ndarray) -> np.ndarray:

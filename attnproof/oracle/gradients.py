@@ -1,0 +1,267 @@
+"""The check of gradients: of every argument, against the backward pass that is derived from the statement.
+
+The loss is a random linear function of the output, of the last states, or of both. An argument that is the logarithm of
+a gate has the gate's derivative times the gate; a rate A of gates exp(A dt), the sum of what its gates have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from attnproof.implementation_cases import Case
+from attnproof.oracle.conventions import OUTPUT
+from attnproof.oracle.findings import Finding, broken, described_case, skipped
+from attnproof.oracle.gradient_tolerances import measured
+from attnproof.oracle.subject import Arrays, Misbehaved, Subject
+from attnproof.oracle.trials import CLEAR, Trial, forms_of, in_tolerances, presented, symbols_of
+from attnproof.oracle.values import zero_strengths
+from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
+from derivations.language.errors import StatementError
+from derivations.language.forms import Recurrence
+from gpu.registry import Argument
+from numerics.algebras.contract import Algebra
+from numerics.algebras.floats import numpy_float64
+from numerics.backward import cotangents
+from numerics.float_inputs import rounded_inputs
+from numerics.head_layouts import to_heads
+from numerics.proofs.tolerances import tolerances_of_values
+
+NAME = "gradients"
+LOSSES = ("output and state", "output", "state", "sum of the output")
+"""In the last one the output's cotangent is ones, which Torch hands on as one number that is expanded."""
+Derivatives = dict[Any, tuple[np.ndarray, np.ndarray]]
+"""By input of the statement: the derivative, and the tolerance of each of its rows."""
+
+
+@dataclass(frozen=True)
+class GradientGap:
+    """How far the gradient of one argument is off.
+
+    Attributes:
+        ratio: the largest error over tolerance.
+        what: what is known of a wrong one: that it is zero, a multiple of the right one, or where it begins.
+        tested: whether it is clearly above the tolerance.
+    """
+
+    ratio: float
+    what: str
+    tested: bool
+
+
+def few_gradients(subject: Subject, case: Case) -> Finding:
+    """For a loss on the output and the last states, and on the states alone; and with strong gates."""
+    own = _small(case)
+    return _judged(subject, [(own, LOSSES[0]), (own, LOSSES[2]), (replace(own, strongest=20.0), LOSSES[0])])
+
+
+def gradients(subject: Subject, case: Case) -> Finding:
+    """For a loss on the output, on the last states, and on both; with strong gates; for one and two tokens; without an
+    initial state; and where strengths are zero.
+    """
+    own = _small(case)
+    cases = [(own, losses) for losses in LOSSES]
+    cases += [(replace(own, strongest=20.0), LOSSES[0])]
+    cases += [(replace(own, tokens=n), LOSSES[0]) for n in (1, 2, 2 * case.chunk_size)]
+    if subject.convention.state is None or subject.convention.state.optional:
+        cases += [(replace(own, with_state=False), LOSSES[0])]
+    cases += [(replace(own, set_to=(x,)), LOSSES[0]) for x in zero_strengths(subject)]
+    return _judged(subject, cases)
+
+
+def _small(case: Case) -> Case:
+    return replace(case, tokens=case.chunk_size + 3, heads=1, groups=1, batch=2)
+
+
+def _judged(subject: Subject, cases: list[tuple[Case, str]]) -> Finding:
+    form = forms_of(subject.convention.derivation)[0]
+    if not isinstance(form, Recurrence):
+        return skipped(NAME, "gradients are known of statements that go token by token")
+    if subject.library not in ("torch", "jax"):
+        return skipped(NAME, f"{subject.library} doesn't differentiate")
+    if not subject.differentiable(presented(subject, replace(cases[0][0], tokens=1))):
+        return skipped(NAME, "what the kernel returns has no gradient: it is judged forward only")
+    ratio, tested = 0.0, frozenset[str]()
+    for case, losses in cases:
+        if losses == "state" and len(subject.convention.returns) < 2:
+            continue
+        try:
+            gaps = gradient_gaps(subject, form, case, losses)
+        except Misbehaved as error:
+            return broken(NAME, case, error)
+        except StatementError as error:
+            return skipped(NAME, str(error))
+        ratio = max(ratio, *(gap.ratio for gap in gaps.values()))
+        wrong = _said(gaps, losses)
+        if wrong:
+            return Finding(NAME, "refuted", ratio, 0.0, f"{described_case(case)}, {wrong}", case)
+        tested |= {f"d{name}" for name, gap in gaps.items() if gap.tested}
+    return Finding(NAME, "holds" if tested else "vacuous", ratio, tested=tested)
+
+
+def _said(gaps: Mapping[str, GradientGap], losses: str) -> str:
+    wrong = {f"d{name}": gap for name, gap in gaps.items() if gap.ratio > 1}
+    if not wrong:
+        return ""
+    right = [f"d{name}" for name, gap in gaps.items() if gap.ratio <= 1]
+    listed = ", ".join(f"{name} by {gap.ratio:.3g} tolerances{gap.what}" for name, gap in wrong.items())
+    return f"with a loss on the {losses}: {listed}{'; ' * bool(right)}{', '.join(right)}{' right' * bool(right)}"
+
+
+def gradient_gaps(subject: Subject, form: Recurrence, case: Case, losses: str) -> dict[str, GradientGap]:
+    """By argument how far its gradient is off.
+
+    Raises:
+        Misbehaved: a gradient isn't finite, or the kernel raised.
+    """
+    trial, given = Trial(subject, case), {}
+
+    def drawn(values: Arrays) -> Arrays:
+        trial.gaps(values)  # shapes first, and nothing that isn't finite
+        given.update(_cotangents(values, losses, trial))
+        return given
+
+    _, found = subject.pullback(trial.arguments, drawn)
+    stated = _stated_cotangents(trial, form, given)
+    by_name = {str(x).removeprefix("d") if x != cotangent_of_output(form) else OUTPUT: v for x, v in stated.items()}
+    rounding = measured(trial, by_name)
+    derived = _derived(trial, form, trial.env | stated)
+    arguments = [x for x in subject.convention.arguments if x.name in found]
+    return {x.name: _gap(trial, x, found[x.name], derived, rounding) for x in arguments}
+
+
+def _cotangents(values: Arrays, losses: str, trial: Trial) -> Arrays:
+    """Of what is in the loss."""
+    if losses == "sum of the output":
+        return {OUTPUT: np.ones(values[OUTPUT].shape)}
+    rng = np.random.default_rng((trial.case.seed, 2))
+    chosen = [x for x in values if losses == "output and state" or (x == OUTPUT) == (losses == "output")]
+    return rounded_inputs({x: rng.normal(size=values[x].shape) for x in chosen}, trial.subject.unit_roundoff)
+
+
+def _derived(trial: Trial, form: Recurrence, env: Mapping[Any, Any]) -> Derivatives:
+    """From one derived backward pass: the derivative by every input, and how far each row of it may be off."""
+    backward = adjoint(form)
+    inputs = sorted({*inputs_of(form), *form.states}, key=str)
+
+    def values(own: Mapping[Any, Any], algebra: Algebra) -> list[np.ndarray]:
+        found = cotangents(backward, own, algebra)
+        return [found[x] for x in inputs]
+
+    rng, own = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
+    subject = trial.subject
+    tolerances = tolerances_of_values(values, env, subject.unit_roundoff, rng, own, subject.of_sums)
+    return dict(zip(inputs, zip(values(env, numpy_float64()), tolerances, strict=True), strict=True))
+
+
+def _stated_cotangents(trial: Trial, form: Recurrence, given: Mapping[str, np.ndarray]) -> dict[Any, np.ndarray]:
+    layouts, symbols = dict(trial.subject.convention.returns), symbols_of(trial.subject.convention.derivation)
+    output = np.zeros_like(trial.values[OUTPUT])
+    if OUTPUT in given:
+        output = trial.stated(OUTPUT, layouts[OUTPUT], given[OUTPUT])
+    zeros = {cotangent_of(x): np.zeros((len(output), *trial.values[str(x)].shape[1:])) for x in form.states}
+    own = {
+        cotangent_of(symbols[name]): to_heads(value, layouts[name], symbols[name], trial.sizes)
+        for name, value in given.items()
+        if name != OUTPUT
+    }
+    return zeros | own | {cotangent_of_output(form): output}
+
+
+def _gap(
+    trial: Trial,
+    argument: Argument,
+    gradient: np.ndarray | None,
+    derived: Derivatives,
+    rounding: Mapping[str, np.ndarray],
+) -> GradientGap:
+    symbol = symbols_of(trial.subject.convention.derivation)[argument.stands_for]
+    value = np.zeros(trial.sizes.shape(argument.layout)) if gradient is None else gradient
+    if value.shape != trial.sizes.shape(argument.layout):
+        wanted_shape = trial.arguments[argument.name].shape
+        raise Misbehaved(f"d{argument.name} has the shape {value.shape}, and {argument.name} {wanted_shape}")
+    if not np.isfinite(value).all():
+        raise Misbehaved(f"d{argument.name} isn't finite")
+    found = _as_derived(argument, to_heads(value, argument.layout, symbol, trial.sizes), of_all=True)
+    wanted, tolerance = _wanted(trial, argument, derived, rounding)
+    ratio = in_tolerances(abs(found - wanted).max(axis=-1), tolerance)
+    tested = bool((abs(wanted).max(axis=-1) > CLEAR * tolerance).any())
+    return GradientGap(float(ratio.max()), _what(found, wanted, ratio, symbol.shape[0] == 1), tested)
+
+
+def _wanted(
+    trial: Trial, argument: Argument, derived: Derivatives, rounding: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The derivative by an argument, and each row's tolerance. What the statement doesn't read has none."""
+    shape = trial.env[symbols_of(trial.subject.convention.derivation)[argument.stands_for]].shape
+    wanted, tolerance = np.zeros(shape), np.zeros(shape[:-1])
+    for symbol, factor in _parts(trial, argument):
+        if symbol not in derived:
+            continue
+        whole, own = derived[symbol]
+        scale = abs(factor) * np.ones_like(whole)
+        allowed = (2 * own + trial.subject.unit_roundoff * abs(whole).max(axis=-1)) * scale.max(axis=-1)
+        if str(symbol) in rounding:
+            gates = {str(x) for x in trial.rounded_by_the_kernel()}
+            by_logarithm = trial.env[symbol] if str(symbol) in gates else 1.0
+            allowed = np.maximum(allowed, rounding[str(symbol)] * (scale / by_logarithm).max(axis=-1))
+        wanted, tolerance = wanted + whole * factor, tolerance + allowed
+    if argument.scale == "rate":
+        wanted = np.broadcast_to(wanted.sum(axis=-2, keepdims=True), wanted.shape)
+        tolerance = np.broadcast_to(tolerance.sum(axis=-1, keepdims=True), tolerance.shape)
+    return _as_derived(argument, wanted), _of_all(argument, tolerance)
+
+
+def _parts(trial: Trial, argument: Argument) -> Iterator[tuple[Any, Any]]:
+    """The statement's inputs that depend on an argument, with their derivatives by it."""
+    convention = trial.subject.convention
+    symbols = symbols_of(convention.derivation)
+    symbol = symbols[argument.stands_for]
+    value = trial.env[symbol]
+    factor = {
+        "linear": 1.0,
+        "log": value,
+        "log2": value * np.log(2),
+        "rate": value * trial.env[symbols["Delta"]] if argument.scale == "rate" else 0.0,
+    }[argument.scale]
+    yield symbol, factor * (trial.sizes.d_k**-0.5 if argument.scaled else 1.0)
+    if argument.stands_for == "Delta":  # the gates depend on it too
+        for x in convention.arguments:
+            if x.scale == "rate":
+                gate = symbols[x.stands_for]
+                yield gate, trial.env[gate] * np.log(trial.env[gate]) / value
+
+
+def _as_derived(argument: Argument, gradient: np.ndarray, of_all: bool = False) -> np.ndarray:
+    """A gradient in what it says: one for all batches where the argument is (`of_all`: it is their sum already), and
+    of a symmetric argument its symmetric part, since a kernel may read one triangle.
+    """
+    if not of_all:
+        gradient = _of_all(argument, gradient)
+    return (gradient + gradient.swapaxes(-1, -2)) / 2 if argument.layout.endswith("k k") else gradient
+
+
+def _of_all(argument: Argument, values: np.ndarray) -> np.ndarray:
+    """Summed over the batch where the argument has none."""
+    if {"b", "n"} & set(argument.layout.split()):
+        return values
+    return np.broadcast_to(values.sum(axis=0, keepdims=True), values.shape)
+
+
+def _what(found: np.ndarray, wanted: np.ndarray, ratio: np.ndarray, one_row: bool) -> str:
+    """What is known of a wrong gradient, in words."""
+    if ratio.max() <= 1:
+        return ""
+    if not found.any():
+        return " (it is zero)"
+    clear = abs(wanted) > 0.1 * abs(wanted).max()
+    factors = found[clear] / wanted[clear]
+    if factors.size > 1 and np.ptp(factors) < 1e-3 * abs(factors).max():
+        return f" (it is {factors.mean():.4g} times what it should be)"
+    bad = np.flatnonzero((ratio > 1).any(axis=0))
+    if one_row or len(bad) == ratio.shape[-1]:
+        return ""
+    return f" (rows {', '.join(map(str, bad[:4]))}{' ...' * (len(bad) > 4)} of {ratio.shape[-1]})"
