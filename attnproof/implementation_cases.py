@@ -165,7 +165,7 @@ def as_stated(value: np.ndarray, layout: str, symbol: Any, sizes: HeadSizes) -> 
 
 
 def called(
-    implementation: Implementation, arguments: Arrays, convert: Callable[[np.ndarray], Any], **options: Any
+    implementation: Implementation, arguments: Arrays, convert: Callable[[Any], Any], **options: Any
 ) -> list[Any]:
     """What the implementation returns, as a list, on converted arguments."""
     returned = implementation.load()(**{name: convert(x) for name, x in arguments.items()}, **options)

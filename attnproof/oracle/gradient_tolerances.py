@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from attnproof.implementation_cases import called
 from attnproof.oracle.arrays import on_host, usual_library
 from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.trials import Trial, symbols_of
@@ -31,7 +32,8 @@ def measured(trial: Trial, cotangents: Mapping[str, np.ndarray]) -> dict[str, np
         trial: of one head, whose inputs are taken.
         cotangents: of the output and of the states, in the layout of the statement.
     """
-    found = [x for x in implementations(trial.subject.convention.derivation, "torch") if x.name.endswith(".chunkwise")]
+    known = implementations(trial.subject.convention.derivation, "torch")
+    found = [x for x in known if x.name.endswith((".chunkwise", ".blockwise"))]
     if not found or usual_library() != "torch":
         return {}
     rng = np.random.default_rng((trial.case.seed, 4))
@@ -61,7 +63,9 @@ def _gradients(
     symbols = symbols_of(implementation.derivation)
     present = [x for x in implementation.arguments if symbols[x.stands_for] in env]
     inputs = [_tensor(x, env[symbols[x.stands_for]], symbols[x.stands_for], dtype) for x in present]
-    returned = implementation.load()(**{x.name: tensor for x, tensor in zip(present, inputs, strict=True)})
+    returned = called(
+        implementation, {x.name: tensor for x, tensor in zip(present, inputs, strict=True)}, lambda tensor: tensor
+    )
     loss = torch.zeros((), dtype=torch.float64)
     for (name, layout), value in zip(implementation.returns, returned, strict=True):
         if name in cotangents:

@@ -13,28 +13,22 @@ from typing import Any
 import numpy as np
 
 from attnproof.implementation_cases import Case
+from attnproof.oracle.arrays import usual_library
 from attnproof.oracle.conventions import OUTPUT
+from attnproof.oracle.derivatives import Derivatives, derivatives
 from attnproof.oracle.findings import Finding, broken, described_case, skipped
 from attnproof.oracle.gradient_tolerances import measured
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
-from attnproof.oracle.trials import CLEAR, Trial, forms_of, in_tolerances, presented, symbols_of
+from attnproof.oracle.trials import CLEAR, Trial, carries_a_state, in_tolerances, presented, symbols_of
 from attnproof.oracle.values import zero_strengths
-from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
 from derivations.language.errors import StatementError
-from derivations.language.forms import Recurrence
 from gpu.registry import Argument
-from numerics.algebras.contract import Algebra
-from numerics.algebras.floats import numpy_float64
-from numerics.backward import cotangents
 from numerics.float_inputs import rounded_inputs
 from numerics.head_layouts import to_heads
-from numerics.proofs.tolerances import tolerances_of_values
 
 NAME = "gradients"
 LOSSES = ("output and state", "output", "state", "sum of the output")
 """In the last one the output's cotangent is ones, which Torch hands on as one number that is expanded."""
-Derivatives = dict[Any, tuple[np.ndarray, np.ndarray]]
-"""By input of the statement: the derivative, and the tolerance of each of its rows."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +71,8 @@ def _small(case: Case) -> Case:
 
 
 def _judged(subject: Subject, cases: list[tuple[Case, str]]) -> Finding:
-    form = forms_of(subject.convention.derivation)[0]
-    if not isinstance(form, Recurrence):
-        return skipped(NAME, "gradients are known of statements that go token by token")
+    if not carries_a_state(subject.convention) and usual_library() != "torch":
+        return skipped(NAME, "the gradients of attention matrices are taken by Torch, which isn't installed")
     if subject.library not in ("torch", "jax"):
         return skipped(NAME, f"{subject.library} doesn't differentiate")
     if not subject.differentiable(presented(subject, replace(cases[0][0], tokens=1))):
@@ -89,7 +82,7 @@ def _judged(subject: Subject, cases: list[tuple[Case, str]]) -> Finding:
         if losses == "state" and len(subject.convention.returns) < 2:
             continue
         try:
-            gaps = gradient_gaps(subject, form, case, losses)
+            gaps = gradient_gaps(subject, case, losses)
         except Misbehaved as error:
             return broken(NAME, case, error)
         except StatementError as error:
@@ -111,7 +104,7 @@ def _said(gaps: Mapping[str, GradientGap], losses: str) -> str:
     return f"with a loss on the {losses}: {listed}{'; ' * bool(right)}{', '.join(right)}{' right' * bool(right)}"
 
 
-def gradient_gaps(subject: Subject, form: Recurrence, case: Case, losses: str) -> dict[str, GradientGap]:
+def gradient_gaps(subject: Subject, case: Case, losses: str) -> dict[str, GradientGap]:
     """By argument how far its gradient is off.
 
     Raises:
@@ -125,10 +118,8 @@ def gradient_gaps(subject: Subject, form: Recurrence, case: Case, losses: str) -
         return given
 
     _, found = subject.pullback(trial.arguments, drawn)
-    stated = _stated_cotangents(trial, form, given)
-    by_name = {str(x).removeprefix("d") if x != cotangent_of_output(form) else OUTPUT: v for x, v in stated.items()}
-    rounding = measured(trial, by_name)
-    derived = _derived(trial, form, trial.env | stated)
+    derived, stated = derivatives(trial, given)
+    rounding = measured(trial, stated)
     arguments = [x for x in subject.convention.arguments if x.name in found]
     return {x.name: _gap(trial, x, found[x.name], derived, rounding) for x in arguments}
 
@@ -140,35 +131,6 @@ def _cotangents(values: Arrays, losses: str, trial: Trial) -> Arrays:
     rng = np.random.default_rng((trial.case.seed, 2))
     chosen = [x for x in values if losses == "output and state" or (x == OUTPUT) == (losses == "output")]
     return rounded_inputs({x: rng.normal(size=values[x].shape) for x in chosen}, trial.subject.unit_roundoff)
-
-
-def _derived(trial: Trial, form: Recurrence, env: Mapping[Any, Any]) -> Derivatives:
-    """From one derived backward pass: the derivative by every input, and how far each row of it may be off."""
-    backward = adjoint(form)
-    inputs = sorted({*inputs_of(form), *form.states}, key=str)
-
-    def values(own: Mapping[Any, Any], algebra: Algebra) -> list[np.ndarray]:
-        found = cotangents(backward, own, algebra)
-        return [found[x] for x in inputs]
-
-    rng, own = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
-    subject = trial.subject
-    tolerances = tolerances_of_values(values, env, subject.unit_roundoff, rng, own, subject.of_sums)
-    return dict(zip(inputs, zip(values(env, numpy_float64()), tolerances, strict=True), strict=True))
-
-
-def _stated_cotangents(trial: Trial, form: Recurrence, given: Mapping[str, np.ndarray]) -> dict[Any, np.ndarray]:
-    layouts, symbols = dict(trial.subject.convention.returns), symbols_of(trial.subject.convention.derivation)
-    output = np.zeros_like(trial.values[OUTPUT])
-    if OUTPUT in given:
-        output = trial.stated(OUTPUT, layouts[OUTPUT], given[OUTPUT])
-    zeros = {cotangent_of(x): np.zeros((len(output), *trial.values[str(x)].shape[1:])) for x in form.states}
-    own = {
-        cotangent_of(symbols[name]): to_heads(value, layouts[name], symbols[name], trial.sizes)
-        for name, value in given.items()
-        if name != OUTPUT
-    }
-    return zeros | own | {cotangent_of_output(form): output}
 
 
 def _gap(
@@ -257,7 +219,7 @@ def _what(found: np.ndarray, wanted: np.ndarray, ratio: np.ndarray, one_row: boo
         return ""
     if not found.any():
         return " (it is zero)"
-    clear = abs(wanted) > 0.1 * abs(wanted).max()
+    found, clear = np.broadcast_to(found, wanted.shape), abs(wanted) > 0.1 * abs(wanted).max()
     factors = found[clear] / wanted[clear]
     if factors.size > 1 and np.ptp(factors) < 1e-3 * abs(factors).max():
         return f" (it is {factors.mean():.4g} times what it should be)"

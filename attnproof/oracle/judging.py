@@ -21,7 +21,8 @@ from attnproof.oracle.diagnosis import diagnosed
 from attnproof.oracle.findings import Check, Finding, compared, described_case
 from attnproof.oracle.localising import localised
 from attnproof.oracle.report import KernelReport
-from attnproof.oracle.subject import Subject
+from attnproof.oracle.subject import Misbehaved, Subject
+from attnproof.oracle.trials import Trial
 
 Effort = Literal["quick", "usual", "deep"]
 
@@ -130,7 +131,11 @@ def _by_precision(subject: Subject, failing: Case | None) -> str:
     """That the errors are those of sums in the precision of the inputs, if they are."""
     if failing is None or subject.accumulation == subject.dtype:
         return ""
-    if compared("", replace(subject, accumulation=subject.dtype), [failing]).verdict != "holds":
+    trial = Trial(replace(subject, accumulation=subject.dtype), failing)
+    try:
+        if any(gap.ratio > 1 for gap in trial.gaps(subject.call(trial.arguments))):
+            return ""
+    except Misbehaved:
         return ""
     return (
         f"its errors are those of sums and states in {subject.dtype}, not {subject.accumulation}: "

@@ -1,0 +1,106 @@
+"""The derivatives of a statement by its inputs, and how far each of their rows may be off.
+
+Of a recurrence they are those of its derived backward pass, with the rounding noise of that pass. Attention matrices
+have no such pass: Torch differentiates the statement's own evaluation in float64, and the tolerance is how far the
+derivative moves with inputs that are rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from attnproof.catalogue import load_catalogue
+from attnproof.oracle.conventions import OUTPUT
+from attnproof.oracle.subject import Arrays
+from attnproof.oracle.trials import Trial, forms_of, symbols_of
+from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
+from derivations.language.forms import Form, Recurrence
+from numerics.algebras.contract import Algebra
+from numerics.algebras.floats import Floats, numpy_float64
+from numerics.backward import cotangents
+from numerics.head_layouts import to_heads
+from numerics.proofs.tolerances import tolerances_of_values
+from numerics.run import run
+
+Derivatives = dict[Any, tuple[np.ndarray, np.ndarray]]
+"""By input of the statement: the derivative, and the tolerance of each of its rows."""
+WITHOUT_LOGARITHMS = {"forgetting_attention": "decayed"}
+"""Forms that are equal to the statement and don't take the logarithm of a mask, whose derivative is 0 / 0."""
+
+
+def derivatives(trial: Trial, given: Arrays) -> tuple[Derivatives, dict[str, np.ndarray]]:
+    """The derivatives of <given, what is returned>, and the cotangents as matrices of the statement, by their names.
+
+    Args:
+        trial: the inputs.
+        given: cotangents of what is returned, in the kernel's layouts; what isn't there has none.
+    """
+    form = forms_of(trial.subject.convention.derivation)[0]
+    of_output = _of_output(trial, given)
+    if not isinstance(form, Recurrence):
+        known = load_catalogue().derivations[trial.subject.convention.derivation].forms
+        form = known.get(WITHOUT_LOGARITHMS.get(trial.subject.convention.derivation, ""), form)
+        return _by_autograd(trial, form, of_output), {OUTPUT: of_output}
+    of_states = _of_states(trial, form, given)
+    given_back = {cotangent_of(x): value for x, value in of_states.items()} | {cotangent_of_output(form): of_output}
+    named = {str(x): value for x, value in of_states.items()}
+    return _by_adjoint(trial, form, trial.env | given_back), {OUTPUT: of_output} | named
+
+
+def _of_output(trial: Trial, given: Arrays) -> np.ndarray:
+    if OUTPUT not in given:
+        return np.zeros_like(trial.values[OUTPUT])
+    return trial.stated(OUTPUT, dict(trial.subject.convention.returns)[OUTPUT], given[OUTPUT])
+
+
+def _of_states(trial: Trial, form: Recurrence, given: Arrays) -> dict[Any, np.ndarray]:
+    layouts, symbols = dict(trial.subject.convention.returns), symbols_of(trial.subject.convention.derivation)
+    heads = len(trial.values[OUTPUT])
+    return {
+        x: to_heads(given[str(x)], layouts[str(x)], symbols[str(x)], trial.sizes)
+        if str(x) in given
+        else np.zeros((heads, *trial.values[str(x)].shape[1:]))
+        for x in form.states
+    }
+
+
+def _by_adjoint(trial: Trial, form: Recurrence, env: Mapping[Any, Any]) -> Derivatives:
+    backward = adjoint(form)
+    inputs = sorted({*inputs_of(form), *form.states}, key=str)
+
+    def values(own: Mapping[Any, Any], algebra: Algebra) -> list[np.ndarray]:
+        found = cotangents(backward, own, algebra)
+        return [found[x] for x in inputs]
+
+    rng, own = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
+    subject = trial.subject
+    tolerances = tolerances_of_values(values, env, subject.unit_roundoff, rng, own, subject.of_sums)
+    return dict(zip(inputs, zip(values(env, numpy_float64()), tolerances, strict=True), strict=True))
+
+
+def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives:
+    inputs = [x for x, value in trial.env.items() if not isinstance(value, int)]
+
+    def values(own: Mapping[Any, Any], algebra: Algebra) -> list[np.ndarray]:
+        return _differentiated(form, own, inputs, of_output)
+
+    subject = trial.subject
+    once = subject.unit_roundoff / subject.of_sums
+    rounded = dict.fromkeys(inputs, once) | trial.rounded_by_the_kernel()
+    rng = np.random.default_rng((trial.case.seed, 3))
+    tolerances = tolerances_of_values(values, trial.env, subject.unit_roundoff, rng, rounded, subject.of_sums)
+    whole = _differentiated(form, trial.env, inputs, of_output)
+    return dict(zip(inputs, zip(whole, tolerances, strict=True), strict=True))
+
+
+def _differentiated(form: Form, env: Mapping[Any, Any], inputs: list[Any], of_output: np.ndarray) -> list[np.ndarray]:
+    torch, namespace = import_module("torch"), import_module("array_api_compat.torch")
+    tensors = {x: torch.tensor(env[x], dtype=torch.float64, requires_grad=True) for x in inputs}
+    output = run(form, {**env, **tensors}, Floats(namespace, torch.float64)).output
+    weights = torch.tensor(of_output).expand(output.shape)
+    found = torch.autograd.grad(output, list(tensors.values()), weights, allow_unused=True)
+    return [np.zeros(np.shape(env[x])) if g is None else g.numpy() for x, g in zip(inputs, found, strict=True)]
