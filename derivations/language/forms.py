@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence as Many
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from sympy import Basic, Expr, Integer, Symbol, sympify
@@ -77,12 +78,13 @@ class Form:
         return -1
 
 
-def free_inputs(expression: Basic) -> set[Basic]:
+@lru_cache(4096)
+def free_inputs(expression: Basic) -> frozenset[Basic]:
     """Named matrices, and scalar symbols that are neither dimensions nor positions."""
     named = expression.atoms(Named)
     names = {m.args[0] for m in named}
     scalars = {x for x in expression.atoms(Symbol) if x not in names and not x.is_integer}
-    return named | scalars
+    return frozenset(named | scalars)
 
 
 @dataclass(frozen=True)
