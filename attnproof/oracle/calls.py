@@ -18,7 +18,7 @@ from attnproof.oracle.arrays import integers, memory_of, on_host, with_gaps
 from attnproof.oracle.conventions import OUTPUT, Convention
 from attnproof.oracle.findings import Finding, broken, described_case, said, skipped
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
-from attnproof.oracle.trials import Trial, carries_a_state, in_tolerances, presented
+from attnproof.oracle.trials import Trial, carries_a_state, check_shape, described, in_tolerances, presented
 
 
 def splits(subject: Subject, case: Case) -> Finding:
@@ -46,15 +46,23 @@ def _split_at(cut: int, trial: Trial) -> float:
     subject = trial.subject
     first = cut_to(trial.arguments, subject.convention, range(cut))
     second = cut_to(trial.arguments, subject.convention, range(cut, trial.case.tokens))
-    carried = subject.call(first)
+    carried = _called(trial, first, cut)
     for x in subject.convention.arguments:
         if x.layout.startswith("n "):
             second[x.name] = carried[x.stands_for]
-    output = subject.call(second)[OUTPUT]
+    output = _called(trial, second, trial.case.tokens - cut)[OUTPUT]
     layout = dict(subject.convention.returns)[OUTPUT]
     whole = np.concatenate([carried[OUTPUT], output], axis=layout.split().index("t"))
     error = abs(trial.stated(OUTPUT, layout, whole) - trial.values[OUTPUT]).max(axis=-1)
     return float(in_tolerances(error, 2 * trial.tolerances[OUTPUT]).max())
+
+
+def _called(trial: Trial, arguments: Mapping[str, np.ndarray], tokens: int) -> Arrays:
+    """What the kernel returns for some of the tokens, in the shapes that this must have."""
+    returned = trial.subject.call(arguments)
+    for name, layout in trial.subject.convention.returns:
+        check_shape(name, returned[name], layout, replace(trial.sizes, tokens=tokens))
+    return returned
 
 
 def cut_to(arguments: Mapping[str, np.ndarray], convention: Convention, tokens: Sequence[int]) -> dict[str, np.ndarray]:
@@ -73,7 +81,7 @@ def causality(subject: Subject, case: Case) -> Finding:
     try:
         trial, other = Trial(subject, case), Trial(subject, replace(case, seed=case.seed + 1))
         changed = _joined(trial, other, cut)
-        before, after = (subject.call(given)[OUTPUT] for given in (trial.arguments, changed))
+        before, after = (_called(trial, given, case.tokens)[OUTPUT] for given in (trial.arguments, changed))
     except Misbehaved as error:
         return broken(name, case, error)
     layout = dict(subject.convention.returns)[OUTPUT]
@@ -190,9 +198,8 @@ def no_tokens(subject: Subject, case: Case) -> Finding:
     given = cut_to(presented(subject, replace(case, tokens=1)), subject.convention, range(0))
     try:
         returned = subject.call(given)
-        layout = dict(subject.convention.returns)[OUTPUT].split()
-        if returned[OUTPUT].shape[layout.index("t")]:
-            raise Misbehaved(f"the output has the shape {returned[OUTPUT].shape}")
+        sizes = replace(case, tokens=0).sizes(described(subject.convention))
+        check_shape(OUTPUT, returned[OUTPUT], dict(subject.convention.returns)[OUTPUT], sizes)
         _check_untouched(returned, subject.convention, given)
     except Misbehaved as error:
         if "raised" in str(error):

@@ -20,6 +20,16 @@ class Misbehaved(Exception):
     """A call did something that no kernel may do; the message says what."""
 
 
+SAID = 300
+"""How much of an exception's text is shown."""
+
+
+def raised(what: str, error: BaseException) -> Misbehaved:
+    """That a kernel raised, in one line that isn't too long."""
+    text = " ".join(str(error)[: 2 * SAID].split())
+    return Misbehaved(f"{what} raised {type(error).__name__}: {text if len(text) <= SAID else text[:SAID] + ' ...'}")
+
+
 @dataclass(frozen=True)
 class Subject:
     """A kernel, how it is called, and on which arrays.
@@ -82,7 +92,7 @@ class Subject:
         try:
             found = self.kernel(**given, **{**self.convention.constants, **options})
         except (Exception, SystemExit) as error:
-            raise Misbehaved(f"it raised {type(error).__name__}: {error}") from error
+            raise raised("it", error) from error
         values = list(found) if isinstance(found, Sequence) else [found]
         names = [name for name, _ in self.convention.returns]
         if len(values) < len(names):
@@ -141,7 +151,7 @@ def _through_torch(
     try:
         found = torch.autograd.grad(outputs, list(tensors.values()), weights, allow_unused=True)
     except (Exception, SystemExit) as error:
-        raise Misbehaved(f"its backward pass raised {type(error).__name__}: {error}") from error
+        raise raised("its backward pass", error) from error
     gradients = [None if x is None else on_host(x) for x in found]
     return values, dict(zip(tensors, gradients, strict=True))
 
@@ -155,7 +165,7 @@ def _through_jax(
     except Misbehaved:
         raise
     except Exception as error:
-        raise Misbehaved(f"its backward pass raised {type(error).__name__}: {error}") from error
+        raise raised("its backward pass", error) from error
     values = {name: on_host(x) for name, x in returned.items()}
     own = {name: np.zeros(x.shape) for name, x in returned.items()} | cotangents(values)
     given = {name: array(own[name], "jax", precision_of(x)) for name, x in returned.items()}

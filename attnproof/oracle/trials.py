@@ -204,15 +204,19 @@ class Trial:
         Raises:
             Misbehaved: it has the wrong shape.
         """
-        shape = self.sizes.shape(layout)
-        if returned.shape != shape:
-            raise Misbehaved(f"{name} has the shape {returned.shape} where {layout!r} is {shape}")
+        check_shape(name, returned, layout, self.sizes)
         symbol = V if name == OUTPUT else symbols_of(self.subject.convention.derivation)[name]
         return to_heads(returned, layout, symbol, self.sizes)
 
     def _first(self, name: str, bad: np.ndarray) -> str:
         head, row, channel = (int(k) for k in np.argwhere(bad)[0])
         return self._words(name, head, row, channel)
+
+
+def check_shape(name: str, value: np.ndarray, layout: str, sizes: HeadSizes) -> None:
+    """Raises Misbehaved where a returned value hasn't the shape of its layout."""
+    if value.shape != sizes.shape(layout):
+        raise Misbehaved(f"{name} has the shape {value.shape} where {layout!r} is {sizes.shape(layout)}")
 
 
 def in_tolerances(error: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
