@@ -151,6 +151,9 @@ def _separated(
 ) -> Finding:
     """What was returned for packed sequences, against each sequence's own values."""
     convention, starts = trials[0].subject.convention, [0, *accumulate(sizes)]
+    whole = replace(trials[0].sizes, tokens=sum(sizes), lengths=tuple(sizes))
+    for key, layout in convention.returns:
+        check_shape(key, returned[key], layout, whole)
     ratio = sharpness = 0.0
     for k, (trial, size) in enumerate(zip(trials, sizes, strict=True)):
         own = {}
@@ -160,8 +163,6 @@ def _separated(
                 if "t" in layout.split()
                 else (layout.split().index("n"), range(k, k + 1))
             )
-            if returned[key].shape[axis] < places.stop:
-                raise Misbehaved(f"{key} has the shape {returned[key].shape}, too short for {len(sizes)} sequences")
             own[key] = np.take(returned[key], places, axis)
         if not size:
             _check_untouched(own, convention, parts[k], k)
