@@ -16,7 +16,8 @@ from attnproof.implementation_cases import UNIT_ROUNDOFF
 from attnproof.oracle.arrays import LIBRARIES as ARRAYS
 from attnproof.oracle.checks import EFFORTS
 from attnproof.oracle.conventions import LIBRARIES
-from attnproof.oracle.isolation import in_its_own_process
+from attnproof.oracle.findings import Finding
+from attnproof.oracle.isolation import Isolated, in_its_own_process, note
 from attnproof.oracle.judging import check_kernel, chosen
 from attnproof.statuses import UNEXPECTED
 
@@ -48,6 +49,7 @@ from attnproof.statuses import UNEXPECTED
 @click.option("--isolate", is_flag=True, help="Run it in a process of its own, so that a hang or a crash is a verdict.")
 @click.option("--seconds", type=click.FloatRange(min=1), default=120, show_default=True, help="How long that may take.")
 @click.option("--memory", type=click.FloatRange(min=0.5), metavar="GIB", help="How much memory that may take.")
+@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), hidden=True)  # kept where it is isolated
 @with_json("Write the report here.")
 @click.pass_context
 def check(
@@ -58,6 +60,7 @@ def check(
     isolate: bool,
     seconds: float,
     memory: float | None,
+    journal: Path | None,
     json_file: Path | None,
     **options: Any,
 ) -> None:
@@ -74,11 +77,12 @@ def check(
     if isolate:
         given = [x for key, value in options.items() if value is not None for x in _typed(key, value)]
         arguments = ["check", kernel, "--as", derivation, "--layout", layout, *given]
-        found = in_its_own_process(arguments, seconds, memory)
-        record = found.record or _without_record(kernel, derivation, found.message)
+        with progress(_checks(options)) as done:
+            found = in_its_own_process(arguments, seconds, memory, done)
+        record = _record_of(found, kernel, derivation)
         click.echo(_in_words(record))
     else:
-        record = _judged(kernel, derivation, layout, options)
+        record = _judged(kernel, derivation, layout, journal, options)
     save(record, json_file)
     ctx.exit(0 if record["ok"] else UNEXPECTED)
 
@@ -90,18 +94,32 @@ def _typed(key: str, value: Any) -> list[str]:
     return [f"--{key.replace('_', '-')}={value}"]
 
 
-def _judged(kernel: str, derivation: str, layout: str, options: dict[str, Any]) -> dict[str, Any]:
-    function = _imported(kernel)
+def _checks(options: dict[str, Any]) -> int:
+    """How many checks there will be, with that of what they have covered."""
+    return len(chosen(options["effort"], options["backward"])) + 1
+
+
+def _judged(kernel: str, derivation: str, layout: str, journal: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     try:
-        with progress(len(chosen(options["effort"], options["backward"])) + 1) as done:
+        function = imported(kernel)
+        note(journal, {"imported": kernel})
+        with progress(_checks(options)) as show:
+
+            def done(finding: Finding) -> None:
+                show(finding)
+                note(journal, {"check": finding.as_json(), "seconds": finding.seconds})
+
             report = check_kernel(function, derivation, layout, done=done, **options)
-    except ValueError as error:
+    except (ValueError, UsageProblem) as error:
+        note(journal, {"usage": str(error)})
         raise UsageProblem(str(error)) from error
+    record = report.as_json() | {"text": str(report)}
+    note(journal, {"record": record})
     click.echo(str(report))
-    return report.as_json() | {"text": str(report)}
+    return record
 
 
-def _imported(kernel: str) -> Callable[..., Any]:
+def imported(kernel: str) -> Callable[..., Any]:
     """The function that MODULE:FUNCTION names."""
     module, separator, name = kernel.partition(":")
     if not (separator and module and name):
@@ -112,16 +130,24 @@ def _imported(kernel: str) -> Callable[..., Any]:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise UsageProblem(f"can't import {kernel}: {error}") from error
+    except (Exception, SystemExit) as error:  # a module may do anything, and one that exits with 0 is no pass
+        raise UsageProblem(f"can't import {kernel}: {_said(error)}") from error
     if not callable(found):
         raise UsageProblem(f"{kernel} can't be called")
     function: Callable[..., Any] = found
     return function
 
 
-def _without_record(kernel: str, derivation: str, message: str) -> dict[str, Any]:
-    return {"kernel": kernel, "derivation": derivation, "ok": False, "checks": [], "diagnosis": message}
+def _said(error: BaseException) -> str:
+    return str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+
+
+def _record_of(found: Isolated, kernel: str, derivation: str) -> dict[str, Any]:
+    """The record of a process, or of what became of it."""
+    if found.usage:
+        raise UsageProblem(found.usage)
+    without = {"kernel": kernel, "derivation": derivation, "ok": False, "checks": [*found.checks]}
+    return found.record or without | {"diagnosis": found.message}
 
 
 def _in_words(record: dict[str, Any]) -> str:
