@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from attnproof.exactly import exact
     from attnproof.implementation_cases import Case
     from attnproof.oracle.conventions import linear, log, log2, rate
+    from attnproof.oracle.identification import Identification
+    from attnproof.oracle.identifying import identify
     from attnproof.oracle.judging import check_kernel
     from attnproof.oracle.report import KernelReport
     from attnproof.verification import Verification, verify
@@ -39,12 +41,14 @@ HOMES = {
     "CatalogueError": "attnproof.catalogue",
     "Counterexample": "numerics.evidence",
     "Evidence": "numerics.evidence",
+    "Identification": "attnproof.oracle.identification",
     "KernelReport": "attnproof.oracle.report",
     "Report": "numerics.proofs.ladder",
     "Verification": "attnproof.verification",
     "check_kernel": "attnproof.oracle.judging",
     "counted": "numerics.proofs.facts",
     "exact": "attnproof.exactly",
+    "identify": "attnproof.oracle.identifying",
     "linear": "attnproof.oracle.conventions",
     "load_catalogue": "attnproof.catalogue",
     "log": "attnproof.oracle.conventions",
@@ -62,6 +66,7 @@ __all__ = [
     "CatalogueError",
     "Counterexample",
     "Evidence",
+    "Identification",
     "KernelReport",
     "Report",
     "Verification",
@@ -69,6 +74,7 @@ __all__ = [
     "check_kernel",
     "counted",
     "exact",
+    "identify",
     "linear",
     "load_catalogue",
     "log",

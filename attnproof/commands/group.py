@@ -67,6 +67,7 @@ def attnproof() -> None:
       attnproof docs                        write the pages: all systems, claims and costs
       attnproof emit gla --target torch     reference code to take away
       attnproof vectors gla --out golden    golden vectors for a kernel in another language
+      attnproof identify my_kernels:kernel  which system a kernel computes
       attnproof new my_system               start a derivation of your own
     """
 
