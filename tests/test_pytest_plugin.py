@@ -136,7 +136,7 @@ def test_a_wrong_use_is_a_failure_that_says_what_to_change(suite: str, said: str
 def test_what_could_not_be_tried_is_listed_and_nothing_at_all_is_no_pass(run: Run) -> None:
     suite = """
 from attnproof.oracle import judging
-from attnproof.oracle.checks import Finding
+from attnproof.oracle.findings import Finding
 @linear
 def test_in_part():
     return attention

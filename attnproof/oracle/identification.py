@@ -54,7 +54,7 @@ class Reading:
         words += [f"states {x.layout}" for x in arguments if x.layout.startswith("n ")]
         queries = [x for x in arguments if x.stands_for in ("Q", "R", "C")]
         words += ["queries scaled by d_k^-1/2" if x.scaled else "queries as they are" for x in queries]
-        return ", ".join(dict.fromkeys([*words, *self._without_states()]))
+        return ", ".join(dict.fromkeys([*words, *self._without_states()])) or "its arguments as they are"
 
     def _without_states(self) -> list[str]:
         taken = any(x.layout.startswith("n ") for x in self.convention.arguments)

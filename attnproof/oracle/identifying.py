@@ -135,8 +135,14 @@ def _hypotheses(
 
 
 def _checked(convention: Convention) -> Convention:
-    """A layout that was given may be of inputs that another system has."""
+    """A layout that was given may be of inputs that another system has, and a rate is one of a step size.
+
+    Raises:
+        WrongConvention: it isn't one of this system.
+    """
     known = {x.stands_for for x in ARGUMENTS[convention.derivation]}
+    if "Delta" not in known and any(x.scale == "rate" for x in convention.arguments):
+        raise WrongConvention("has no step size that a rate could be multiplied by")
     others = [x.name for x in convention.arguments if x.stands_for not in known]
     if others:
         raise WrongConvention(f"has nothing that {' and '.join(others)} could stand for")
