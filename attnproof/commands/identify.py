@@ -9,11 +9,9 @@ import click
 
 from attnproof.commands.check import imported
 from attnproof.commands.group import UsageProblem, attnproof, save, with_json
-from attnproof.commands.output import progress
 from attnproof.implementation_cases import UNIT_ROUNDOFF
 from attnproof.oracle.arrays import LIBRARIES as ARRAYS
 from attnproof.oracle.conventions import LIBRARIES
-from attnproof.oracle.identifying import SYSTEMS
 from attnproof.oracle.identifying import identify as identified
 from attnproof.statuses import UNEXPECTED
 
@@ -41,8 +39,7 @@ def identify(ctx: click.Context, kernel: str, json_file: Path | None, **options:
     """
     function = imported(kernel)
     try:
-        with progress(len(SYSTEMS)) as done:
-            found = identified(function, done=done, **options)
+        found = identified(function, **options)
     except ValueError as error:
         raise UsageProblem(str(error)) from error
     click.echo(str(found))

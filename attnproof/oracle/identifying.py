@@ -9,9 +9,8 @@ states alone that are compared: `attnproof.check_kernel` says whether all else i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -38,15 +37,6 @@ DIAGNOSED = 8
 """So many readings are searched for what differs: each is compared with the whole catalogue."""
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A system that was tried, for a progress bar."""
-
-    id: str
-    verdict: str
-    seconds: float
-
-
 def identify(
     kernel: Callable[..., Any],
     layout: Layout | None = None,
@@ -58,7 +48,6 @@ def identify(
     chunk_size: int = 64,
     seed: int = 0,
     constants: Mapping[str, Any] | None = None,
-    done: Callable[[Tried], None] = lambda tried: None,
 ) -> Identification:
     """Says which system of the catalogue a kernel computes, or which is the nearest and what differs.
 
@@ -67,7 +56,6 @@ def identify(
         layout: as for `attnproof.check_kernel`; those of all libraries are tried where None.
         dtype, accumulation, library, device, chunk_size, constants: as for `attnproof.check_kernel`.
         seed: where inputs are drawn from.
-        done: called with each system that has been tried.
 
     Raises:
         WrongConvention: the kernel takes arguments by place only.
@@ -82,12 +70,10 @@ def identify(
     ]
     fit, unfit = _hypotheses(kernel, layout, constants)
     best: list[tuple[Reading, list[Reading]]] = []
-    for derivation, conventions in fit.items():
-        begun = perf_counter()
+    for conventions in fit.values():
         each = list(_tried(subject, conventions, cases))
         nearest = min(each, key=_order)
         best.append((replace(nearest, layout=_library_of(kernel, nearest.convention, layout, constants)), each))
-        done(Tried(derivation, "agrees" if nearest.agrees else "differs", perf_counter() - begun))
     ranked = sorted(best, key=lambda x: (_order(x[0]), -len(x[0].convention.arguments)))
     name = getattr(kernel, "__qualname__", type(kernel).__name__)
     listed = "of any arguments" if names is None else f"({', '.join(names)})"
