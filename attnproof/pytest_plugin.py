@@ -19,21 +19,6 @@ if TYPE_CHECKING:
 PROPERTY = "attnproof"
 
 
-def refuse_wrong(settings: Mapping[str, Any]) -> None:
-    """Refuses settings that no kernel could be checked with.
-
-    Raises:
-        UsageError: the message says what there is.
-    """
-    from attnproof.oracle.judging import EFFORTS
-
-    effort = settings.get("effort")
-    if effort is not None and effort not in EFFORTS:
-        raise pytest.UsageError(f"no effort is named {effort!r}; there are: {', '.join(EFFORTS)}")
-    if settings.get("seed", 0) < 0:
-        raise pytest.UsageError("seeds begin with 0")
-
-
 def held(item: pytest.Item, kernel: Callable[..., Any], *arguments: Any, **options: Any) -> KernelReport:
     """The report of a kernel that is right.
 
@@ -45,7 +30,7 @@ def held(item: pytest.Item, kernel: Callable[..., Any], *arguments: Any, **optio
     Raises:
         AssertionError: it isn't right, or nothing was tried that could fail; the message is the report.
         WrongConvention: the layout doesn't fit the kernel's signature.
-        TypeError: `attnproof.check_kernel` has no such option.
+        TypeError, ValueError: `attnproof.check_kernel` has no such option, or no such effort.
     """
     __tracebackhide__ = True
     report = _judged(item, kernel, *arguments, **options)
@@ -70,6 +55,7 @@ def held_or_failed(item: pytest.Item, kernel: Any, *arguments: Any, **options: A
 
 def _judged(item: pytest.Item, kernel: Callable[..., Any], *arguments: Any, **options: Any) -> KernelReport | Exception:
     """The report, or what is wrong with the call. An error of any other kind is our own, and keeps its traceback."""
+    from attnproof.oracle.checks import EFFORTS
     from attnproof.oracle.conventions import WrongConvention
     from attnproof.oracle.judging import check_kernel
 
@@ -77,6 +63,8 @@ def _judged(item: pytest.Item, kernel: Callable[..., Any], *arguments: Any, **op
         inspect.signature(check_kernel).bind(kernel, *arguments, **options)
     except TypeError as error:
         return error
+    if options.get("effort", "usual") not in EFFORTS:
+        return ValueError(f"no effort is named {options['effort']!r}; there are: {', '.join(EFFORTS)}")
     try:
         report = check_kernel(kernel, *arguments, **options)
     except WrongConvention as error:

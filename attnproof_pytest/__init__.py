@@ -30,17 +30,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The settings, for the command line and for the ini file."""
     group = parser.getgroup(MARKER, "attnproof: kernels held against statements")
     for name, text in SETTINGS.items():
-        group.addoption(f"--{MARKER}-{name}", metavar=name.upper(), type=int if name == "seed" else str, help=text)
+        group.addoption(f"--{MARKER}-{name}", metavar=name.upper(), help=text)
         parser.addini(f"{MARKER}_{name}", text, default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker, and refuses a setting that no kernel could be checked with."""
+    """Registers the marker, and refuses a seed that is none."""
     config.addinivalue_line("markers", DESCRIPTION)
-    if chosen(config) and not hasattr(config, "workerinput"):  # xdist's workers are given what is right already
-        from attnproof.pytest_plugin import refuse_wrong
-
-        refuse_wrong(chosen(config))
+    chosen(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -53,16 +50,14 @@ def chosen(config: pytest.Config) -> dict[str, Any]:
     """The settings that were given; the command line goes before the ini file.
 
     Raises:
-        UsageError: the ini file's seed isn't a number.
+        UsageError: a seed is no number from 0 on.
     """
     found = {name: config.getoption(f"{MARKER}_{name}") for name in SETTINGS}
     given = {name: config.getini(f"{MARKER}_{name}") if value is None else value for name, value in found.items()}
-    try:
-        return {
-            name: int(value) if name == "seed" else value for name, value in given.items() if value not in (None, "")
-        }
-    except ValueError as error:
-        raise pytest.UsageError(f"{MARKER}_seed: {error}") from error
+    seed = str(given["seed"] or 0)
+    if not seed.isdecimal():
+        raise pytest.UsageError(f"{MARKER}_seed is a number from 0 on, and not {seed}")
+    return {name: int(seed) if name == "seed" else value for name, value in given.items() if value not in (None, "")}
 
 
 @pytest.fixture

@@ -167,14 +167,11 @@ watched([sys.executable, "-c", {hangs!r}, {str(tmp_path)!r}], Path({str(tmp_path
 
 
 KERNELS = """
-import os
 import numpy as np
 def right(q, k, v):
     scores = np.tril(np.einsum("bthk,bshk->bhts", *(np.repeat(x, v.shape[2] // x.shape[2], 2) for x in (q, k))))
     print("noise " * 10000)
     return np.einsum("bhts,bshv->bthv", scores, v)
-def exits(q, k, v):
-    os._exit(0)
 """
 
 
@@ -182,7 +179,6 @@ def exits(q, k, v):
     ("name", "status", "said"),
     [
         ("right", 0, "right computes Linear attention in float32"),
-        ("exits", 1, "exits: its process ended with 0"),
         ("missing", 2, "can't import noisy:missing"),
     ],
 )

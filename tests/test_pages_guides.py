@@ -1,20 +1,15 @@
-"""The tutorial's module verifies and prints what is shown, and the how-to's calls fit the API."""
+"""The tutorial's module verifies and prints what is shown, and guides become pages."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-import types
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import attnproof
-from attnproof.emitting import emit
-from attnproof.oracle.conventions import convention_of
 from attnproof.pages import guides
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -57,59 +52,6 @@ def test_the_tutorials_refutation_is_needed(tmp_path: Path):
     module.write_text(module.read_text().replace('expected="refuted",\n', ""))
     found = attnproof.verify("fade_after", derivations=[tmp_path / "my_systems"], rungs=["exact"])
     assert not found.ok
-
-
-BLOCKS = re.findall(r"```python\n(.*?)```", text_of("kernel_authors"), re.DOTALL)
-
-
-@pytest.fixture
-def libraries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Stand-ins for what a reader has: a kernel that is right, and a JAX whose arrays are NumPy's."""
-    pytest.importorskip("torch")
-    derivation = attnproof.load_catalogue().derivations["gated_deltanet"]
-    made: dict[str, Any] = {}
-    exec(emit(derivation, "recurrence", "numpy"), made)
-
-    def right(q: Any, k: Any, v: Any, g: Any, beta: Any, initial_state: Any) -> Any:
-        return made["gated_deltanet_recurrence"](q, k, v, beta, np.exp(g), initial_state)
-
-    modules = {
-        "my_package": {"my_kernel": right, "my_jax_kernel": right},
-        "my_extension": {"launch": right},
-        "jax": {"numpy": np},
-        "jax.numpy": vars(np),
-    }
-    for name, values in modules.items():
-        module = types.ModuleType(name)
-        vars(module).update({key: value for key, value in values.items() if not key.startswith("__")})
-        monkeypatch.setitem(sys.modules, name, module)
-    called: list[Any] = []
-    real = attnproof.check_kernel
-
-    def check(kernel: Any, derivation: str, layout: Any = "attnproof", **options: Any) -> Any:
-        called.append((kernel, derivation, layout, options))
-        return types.SimpleNamespace(raise_if_wrong=lambda: None)
-
-    monkeypatch.setattr(attnproof, "check_kernel", check)
-    monkeypatch.setattr(attnproof, "real_check", real, raising=False)
-    return called
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=["torch", "cuda", "jax"])
-def test_the_how_tos_kernels_fit_their_layouts(block: str, libraries: list[Any]):
-    exec(block, {})
-    ((kernel, derivation, layout, options),) = libraries
-    found = convention_of(kernel, derivation, layout)
-    assert {x.stands_for for x in found.arguments} == {"Q", "K", "V", "gamma", "beta", "S"}
-    assert set(options) <= {"dtype", "device", "library"}
-
-
-def test_the_jax_wrapper_is_what_the_oracle_takes(libraries: list[Any]):
-    exec(BLOCKS[2], {})
-    ((kernel, derivation, layout, options),) = libraries
-    case = attnproof.Case(5, groups=1)
-    report = attnproof.real_check(kernel, derivation, layout, case=case, dtype="float64", **options)
-    report.raise_if_wrong()
 
 
 @pytest.mark.parametrize("name", OURS)

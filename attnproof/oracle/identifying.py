@@ -33,7 +33,7 @@ PREFERRED = ("fla", *LIBRARIES)
 """Libraries in the order in which their conventions are tried: fla's `scale=1.0` is passed where there is a `scale`."""
 TURNED = {"n g k v": "n g v k", "n g v k": "n g k v"}
 SCALES = ("log", "linear", "log2")
-DIAGNOSED = 8
+DIAGNOSED = 4
 """So many readings are searched for what differs: each is compared with the whole catalogue."""
 
 
