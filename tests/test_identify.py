@@ -93,6 +93,17 @@ def test_it_finds_out_how_a_kernel_is_called(kernel: Callable[..., Any], how: st
     assert [(x.convention.derivation, x.how, x.layout) for x in found.matches] == [("gated_deltanet", how, layout)]
 
 
+def flattened(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Tensor | None = None) -> Any:
+    output, last = recurrent(q, k, v, g, beta, initial_state)
+    return output, last.flatten(2)
+
+
+def test_a_last_state_of_another_shape_is_not_taken_for_none() -> None:
+    found = identified(flattened)
+    assert not found.ok
+    assert "S has the shape" in str(found)
+
+
 def test_a_layout_that_is_named_is_tried_first_and_others_too() -> None:
     found = identified(linear_gate, layout="fla")
     assert found.matches[0].how.startswith("gates as they are, states n g v k")
