@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -201,3 +203,31 @@ def test_a_module_that_ends_the_process_with_0_is_no_pass(tmp_path: Path, monkey
     done = CliRunner().invoke(command, ["check", "leaves_early:kernel", "--as", "linear_attention"])
     assert done.exit_code == 2
     assert "can't import leaves_early:kernel: SystemExit: 0" in done.output
+
+
+def read_all(terminal: int) -> str:
+    printed = b""
+    with suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while chunk := os.read(terminal, 2**16):
+            printed += chunk
+    return printed.decode(errors="replace")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudoterminals")
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_kernel_that_prints_to_a_terminal_leaves_bar_and_report_whole(isolated: bool, tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(KERNELS.replace('"noise " * 10000', '"[/bold] {} %"'), encoding="utf-8")
+    options = ["--library", "numpy", "--effort", "quick", "--chunk-size", "4"]
+    program = [sys.executable, "-m", "attnproof", "check", "noisy:right", "--as", "linear_attention", *options]
+    terminal, slave = os.openpty()
+    process = subprocess.Popen(
+        [*program, *["--isolate"] * isolated], cwd=tmp_path, env=ENVIRONMENT, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    printed = read_all(terminal)
+    assert process.wait() == 0
+    assert "Traceback" not in printed
+    lines = re.sub(r"\x1b\[[\d;?]*[A-Za-z]|\r", "", printed).splitlines()
+    [head] = [k for k, line in enumerate(lines) if line.startswith("right computes Linear attention in float32")]
+    assert lines[head + 1].startswith("  lengths: right, ")
+    assert ("[/bold] {}" in printed) != isolated
