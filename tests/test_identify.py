@@ -76,6 +76,11 @@ def scaled(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: floa
     return recurrent(q * (q.shape[-1] ** -0.5 if scale is None else scale), k, v, g, beta)
 
 
+def with_more(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, **others: Any) -> Any:
+    assert not others
+    return scaled(query, key, value, g, beta)
+
+
 def output_alone(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, h0: Tensor | None = None) -> Any:
     return recurrent(query, key, value, g * np.log(2), beta, h0)[0]
 
@@ -85,6 +90,7 @@ def output_alone(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Ten
     [
         (linear_gate, "gates as they are, states n g v k, queries as they are", "flashinfer"),
         (scaled, "log gates, queries as they are", "fla"),
+        (with_more, "log gates, queries scaled by d_k^-1/2", "transformers"),
         (output_alone, "gates as exponents of two, states n g k v, queries as they are, last states not returned", ""),
     ],
 )
