@@ -153,9 +153,7 @@ def _ours(convention: Any, names: Sequence[str]) -> Callable[[dict[str, Any]], S
     def call(arrays: dict[str, Any]) -> Sequence[Any]:
         taken = {x.stands_for: x for x in convention.arguments if x.name in arrays}
         given = {
-            x.name: _canonical(arrays[taken[x.stands_for].name], taken[x.stands_for], x)
-            for x in ours.arguments
-            if x.stands_for in taken
+            x.name: _canonical(arrays, taken[x.stands_for], x, taken) for x in ours.arguments if x.stands_for in taken
         }
         returned = dict(zip(layouts, _sequence(function(**given)), strict=True))
         return [_moved(returned[name], layouts[name], dict(convention.returns)[name]) for name in names]
@@ -163,11 +161,15 @@ def _ours(convention: Any, names: Sequence[str]) -> Callable[[dict[str, Any]], S
     return call
 
 
-def _canonical(x: Any, taken: Argument, ours: Argument) -> Any:
-    if ours.scale == "log" and taken.scale == "linear":
+def _canonical(arrays: Mapping[str, Any], argument: Argument, ours: Argument, taken: Mapping[str, Argument]) -> Any:
+    """An argument on the scale and in the layout of ours."""
+    x, layout = arrays[argument.name], argument.layout
+    if argument.scale == "rate":
+        x, layout = x * arrays[taken["Delta"].name], taken["Delta"].layout
+    elif ours.scale == "log" and argument.scale == "linear":
         x = x.log()
-    moved = _moved(x, taken.layout, ours.layout)
-    return moved * moved.shape[-1] ** -0.5 if taken.scaled else moved
+    moved = _moved(x, layout, ours.layout)
+    return moved * moved.shape[-1] ** -0.5 if argument.scaled else moved
 
 
 def _moved(x: Any, layout: str, wanted: str) -> Any:

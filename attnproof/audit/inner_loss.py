@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from attnproof.audit.subjects import Subject
-from attnproof.oracle.checks import Finding
+from attnproof.oracle.findings import Finding
 
 EPSILON = 1e-6
 MARGIN, DRAWS, UNIT_ROUNDOFF = 12.0, 6, 2.0**-24

@@ -16,9 +16,9 @@ from attnproof.audit.inner_loss import InnerLoss
 from attnproof.audit.stated import Stated
 from attnproof.audit.subjects import Subject
 from attnproof.implementation_cases import Case
-from attnproof.oracle.checks import Finding
 from attnproof.oracle.conventions import convention_of
-from attnproof.oracle.judging import EFFORTS
+from attnproof.oracle.findings import Finding
+from attnproof.oracle.judging import chosen
 from attnproof.oracle.report import KernelReport
 
 Effort = Literal["quick", "usual"]
@@ -124,7 +124,7 @@ def _by_the_oracle(subject: Subject, effort: Effort, seed: int) -> Judged:
             subject.kernel(), subject.derivation, done=found.append, **_options(subject, effort, None, seed)
         )
     except Exception as error:  # a fault of the oracle's: what it found until then stands
-        if len(found) == len(EFFORTS[effort]):  # all was checked, and the search for an explanation broke off
+        if len(found) > len(chosen(effort)):  # all was checked, and the search for an explanation broke off
             return Judged(tuple(found))
         message = f"the oracle raised {type(error).__name__}: {error}"
         return Judged((*found, Finding("the oracle", "vacuous", message=message)))
@@ -140,7 +140,7 @@ def _replay(subject: Subject, case: str) -> str:
 def gradients_in_norm(subject: Subject) -> Finding:
     """Derivatives with ever stronger gates: finite, and within what rounding explains (`attnproof.audit.gradients`)."""
     convention = convention_of(subject.kernel(), subject.derivation, subject.layout, subject.constants)
-    gated = any(x.scale == "log" or x.stands_for in ("gamma", "alpha") for x in convention.arguments)
+    gated = any(x.scale != "linear" or x.stands_for in ("gamma", "alpha") for x in convention.arguments)
     losses = ["output and state"] + ["state"] * (len(convention.returns) > 1)
     cases = [(1.0, loss) for loss in losses] + [(x, losses[0]) for x in STRONG[1:] if gated]
     ratio = 0.0
@@ -173,7 +173,7 @@ def _record(subject: Subject, judged: Judged) -> dict[str, Any]:
     tried = {x["check"] for x in shown}
     verdict: Verdict = "finding" if failed else "agrees" if _all_hold(shown) else "unclear"
     confirmed = _confirmed(subject) if failed and subject.expected.checks else None
-    expected = failed == subject.expected.checks & tried and verdict != "unclear" and confirmed is not False
+    expected = subject.expected.fits(failed, tried) and verdict != "unclear" and confirmed is not False
     finding = {
         "finding": subject.expected.says if failed and expected else "",
         "confirmed": subject.expected.instead.says if confirmed and subject.expected.instead else "",
@@ -190,9 +190,10 @@ def _all_hold(checks: Iterable[dict[str, Any]]) -> bool:
 
 def _check(subject: Subject, finding: Finding) -> dict[str, Any]:
     """One check. A failure that says nothing about the subject is unclear, with the reason."""
-    record = {key: value for key, value in finding.as_json().items() if key != "case"}
-    if finding.verdict == "refuted" and finding.check in subject.unclear:
-        return record | {"verdict": "unclear", "why": subject.unclear[finding.check]}
+    record = {key: value for key, value in finding.as_json().items() if key not in ("case", "tested")}
+    limit = subject.unclear.get(finding.check)
+    if finding.verdict == "refuted" and limit and finding.ratio <= limit.up_to:
+        return record | {"verdict": "unclear", "why": limit.why}
     return record
 
 

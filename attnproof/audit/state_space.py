@@ -1,7 +1,7 @@
-"""Adapters for Mamba and Mamba-2, S_t = exp(dt_t A) S_{t-1} + dt_t x_t B_t^T: gates and steps of the statement.
+"""Adapters for Mamba and Mamba-2, S_t = exp(dt_t A) S_{t-1} + dt_t x_t B_t^T.
 
-The statement's gates a_t and steps Delta_t are free, and a kernel's both come from dt. So dt is log(a_t) / A for
-A = -1, -2, -4, ... by head, which is exact, and x_t is multiplied by Delta_t / dt_t.
+Mamba has an A for every channel and state, and Mamba-2 one for every head. Mamba is called here with the same A for all
+channels and states of a head, which makes it Mamba-2; a head has d_v channels. B and C belong to a group of heads.
 """
 
 from __future__ import annotations
@@ -13,122 +13,97 @@ from attnproof.audit.methods import Methods
 from attnproof.audit.subjects import Kernel
 
 
-def _slopes(heads: int, like: Any) -> Any:
-    import torch
-
-    return -(2.0 ** torch.arange(heads)).to(like)
-
-
-def chunk_scan(function: Any) -> Kernel:
-    """Mamba-2's scan in blocks: (b, t, heads, p), B and C (b, t, groups, n)."""
-
-    def kernel(C: Any, B: Any, x: Any, step: Any, log_a: Any, chunk_size: int, initial_state: Any = None) -> Any:
-        A = _slopes(x.shape[2], x)
-        dt = log_a / A
-        return function(
-            x * (step / dt)[..., None],
-            dt,
-            A,
-            B,
-            C,
-            chunk_size,
-            initial_states=initial_state,
-            return_final_states=True,
-        )
-
-    return kernel
-
-
 def one_head_update(function: Any) -> Kernel:
     """Mamba-2's update, called token by token: state (b, heads, p, n)."""
 
-    def kernel(C: Any, B: Any, x: Any, step: Any, log_a: Any, initial_state: Any = None) -> Any:
+    def kernel(C: Any, B: Any, x: Any, dt: Any, A: Any, initial_state: Any = None) -> Any:
         import torch
 
-        A = _slopes(x.shape[2], x)
-        dt = log_a / A
-        inputs = x * (step / dt)[..., None]
         state = x.new_zeros(*x.shape[:1], *x.shape[2:], B.shape[-1]) if initial_state is None else initial_state.clone()
         # dt and A for each channel and state, as mamba_ssm has them
         spread, own = dt[..., None].expand(x.shape), A[:, None, None].expand(state.shape[1:])
-        rows = [function(state, inputs[:, t], spread[:, t], own, B[:, t], C[:, t]) for t in range(x.shape[1])]
+        rows = [function(state, x[:, t], spread[:, t], own, B[:, t], C[:, t]) for t in range(x.shape[1])]
         return torch.stack(rows, dim=1), state
 
     return kernel
 
 
-def _by_group(x: Any, groups: int) -> Any:
-    """(b, t, g, ...) as (b h, t, g / h, ...): a group of heads has its own B and C, and a call takes one of each."""
-    b, t, g = x.shape[:3]
-    return x.reshape(b, t, groups, g // groups, *x.shape[3:]).transpose(1, 2).flatten(0, 1)
-
-
-def _channels(C: Any, B: Any, x: Any, step: Any, log_a: Any) -> tuple[Any, ...]:
-    """Channels (b h, t, c), their dt, A (c, n) and B, C (b h, t, n) of Mamba, whose channels are (g / h) v."""
-    groups, width = B.shape[2], x.shape[3]
-    inputs, step, log_a = (_by_group(y, groups) for y in (x, step, log_a))
-    A = _slopes(inputs.shape[2], x)
-    dt = log_a / A
-    channels = (inputs * (step / dt)[..., None]).flatten(2)
-    spread = dt.repeat_interleave(width, dim=2)
+def _channels(C: Any, B: Any, x: Any, dt: Any, A: Any) -> tuple[Any, ...]:
+    """Channels (b, t, c), their dt, A (c, n) and B, C (b, t, n) of Mamba, whose channels are the heads' (g v)."""
+    width = x.shape[3]
     own = A.repeat_interleave(width)[:, None].expand(-1, B.shape[-1])
-    return channels, spread, own, _by_group(B, groups)[:, :, 0], _by_group(C, groups)[:, :, 0]
+    return x.flatten(2), dt.repeat_interleave(width, dim=2), own, B[:, :, 0], C[:, :, 0]
 
 
-def _output(y: Any, x: Any, groups: int) -> Any:
-    """(b h, t, c) as (b, t, g, v)."""
-    b, t, g, v = x.shape
-    return y.reshape(b, groups, t, g // groups, v).transpose(1, 2).reshape(x.shape)
+def _output(y: Any, x: Any) -> Any:
+    """(b, t, c) as (b, t, g, v)."""
+    return y.reshape(x.shape)
+
+
+def by_group(kernel: Kernel) -> Kernel:
+    """One call for each group of heads that shares B and C, since A belongs to the channels."""
+
+    def whole(C: Any, B: Any, x: Any, dt: Any, A: Any, **states: Any) -> Any:
+        import torch
+
+        groups, heads = B.shape[2], x.shape[2] // B.shape[2]
+        parts = []
+        for h in range(groups):
+            own = slice(h * heads, (h + 1) * heads)
+            given = {name: s if s is None else s[:, own] for name, s in states.items()}
+            part = kernel(C[:, :, [h]], B[:, :, [h]], x[:, :, own], dt[:, :, own], A[own], **given)
+            parts.append(part if isinstance(part, tuple) else (part,))
+        output, *last = zip(*parts, strict=True)
+        return (torch.cat(output, dim=2), *(torch.cat(s, dim=1) for s in last))
+
+    return whole
 
 
 def selective_scan(function: Any) -> Kernel:
     """Mamba's scan with (b, channels, t), where the last state comes back too."""
 
-    def kernel(C: Any, B: Any, x: Any, step: Any, log_a: Any) -> Any:
-        u, dt, A, b, c = _channels(C, B, x, step, log_a)
-        u, dt, b, c = (y.transpose(1, 2) for y in (u, dt, b, c))
-        y, state = function(u, dt, A, b, c, return_last_state=True)
-        batch, _, heads, width = x.shape
-        return _output(y.transpose(1, 2), x, B.shape[2]), state.reshape(batch, heads, width, -1)
+    def kernel(C: Any, B: Any, x: Any, dt: Any, A: Any) -> Any:
+        u, steps, own, b, c = _channels(C, B, x, dt, A)
+        u, steps, b, c = (y.transpose(1, 2) for y in (u, steps, b, c))
+        y, state = function(u, steps, own, b, c, return_last_state=True)
+        return _output(y.transpose(1, 2), x), state.reshape(*x.shape[:1], *x.shape[2:], -1)
 
-    return kernel
+    return by_group(kernel)
 
 
 def selective_update(function: Any) -> Kernel:
     """Mamba's update, called token by token: state (b, channels, n)."""
 
-    def kernel(C: Any, B: Any, x: Any, step: Any, log_a: Any, initial_state: Any = None) -> Any:
+    def kernel(C: Any, B: Any, x: Any, dt: Any, A: Any, initial_state: Any = None) -> Any:
         import torch
 
-        u, dt, A, b, c = _channels(C, B, x, step, log_a)
-        batch, _, heads, width = x.shape
+        u, steps, own, b, c = _channels(C, B, x, dt, A)
         state = x.new_zeros(*u.shape[::2], B.shape[-1])
         if initial_state is not None:
             state = initial_state.reshape(state.shape).clone()
-        rows = [function(state, u[:, t], dt[:, t], A, b[:, t], c[:, t]) for t in range(x.shape[1])]
-        return _output(torch.stack(rows, dim=1), x, B.shape[2]), state.reshape(batch, heads, width, -1)
+        rows = [function(state, u[:, t], steps[:, t], own, b[:, t], c[:, t]) for t in range(x.shape[1])]
+        return _output(torch.stack(rows, dim=1), x), state.reshape(*x.shape[:1], *x.shape[2:], -1)
 
-    return kernel
+    return by_group(kernel)
 
 
 def scan_method(function: Any) -> Kernel:
     """`selective_scan(self, x, delta, A, B, C, D)` with (b, t, channels)."""
 
-    def kernel(C: Any, B: Any, x: Any, step: Any, log_a: Any) -> Any:
-        u, dt, A, b, c = _channels(C, B, x, step, log_a)
-        owner = SimpleNamespace(config=SimpleNamespace(d_inner=A.shape[0], d_state=A.shape[1]))
-        y = function(owner, u, dt, A, b, c, u.new_zeros(u.shape[-1]))
-        return _output(y, x, B.shape[2])
+    def kernel(C: Any, B: Any, x: Any, dt: Any, A: Any) -> Any:
+        u, steps, own, b, c = _channels(C, B, x, dt, A)
+        owner = SimpleNamespace(config=SimpleNamespace(d_inner=own.shape[0], d_state=own.shape[1]))
+        return _output(function(owner, u, steps, own, b, c, u.new_zeros(u.shape[-1])), x)
 
-    return kernel
+    return by_group(kernel)
 
 
 def forward_method(function: Any) -> Kernel:
     """minimamba's `_selective_scan_forward(self, u, delta, A, B, C, D, z)`, with a gate z of one."""
 
-    def kernel(C: Any, B: Any, x: Any, step: Any, log_a: Any) -> Any:
-        u, dt, A, b, c = _channels(C, B, x, step, log_a)
-        y = function(Methods(function), u, dt, A, b, c, u.new_zeros(u.shape[-1]), u.new_ones(u.shape[-1]))
-        return _output(y, x, B.shape[2])
+    def kernel(C: Any, B: Any, x: Any, dt: Any, A: Any) -> Any:
+        u, steps, own, b, c = _channels(C, B, x, dt, A)
+        none, one = u.new_zeros(u.shape[-1]), u.new_ones(u.shape[-1])
+        return _output(function(Methods(function), u, steps, own, b, c, none, one), x)
 
-    return kernel
+    return by_group(kernel)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attnproof.audit.subjects import Subject
-from attnproof.oracle.checks import Finding
+from attnproof.oracle.findings import Finding
 from derivations.language.forms import Form
 from derivations.language.statements import Identity
 from derivations.language.symbols import Gate

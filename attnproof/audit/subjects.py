@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -92,6 +93,19 @@ def as_it_is(function: Any) -> Kernel:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """Why a failed check isn't to be trusted.
+
+    Attributes:
+        why: the reason.
+        up_to: the largest error over tolerance that the reason explains.
+    """
+
+    why: str
+    up_to: float = math.inf
+
+
+@dataclass(frozen=True)
 class Instead:
     """What a function that fails computes, as something that can be checked: with this adapter it must hold.
 
@@ -109,17 +123,29 @@ class Expected:
     """What is known to be found.
 
     Attributes:
-        checks: the checks that fail.
+        checks: the checks that fail, as far as they are tried.
         says: what it is, in words for a reader who knows neither side.
         instead: confirms the words.
+        others: whether other checks may fail besides, since the whole formula is another one.
     """
 
     checks: frozenset[str]
     says: str
     instead: Instead | None = None
+    others: bool = False
+
+    def fits(self, failed: set[str], tried: set[str]) -> bool:
+        """Whether what failed, of what was tried, is what is known."""
+        known = self.checks & tried
+        return known <= failed and (self.others or failed <= known)
 
 
 NOTHING = Expected(frozenset(), "")
+
+
+def another_formula(says: str, instead: Instead | None = None) -> Expected:
+    """Of a function that computes another formula: these checks fail at any rate, and others as well."""
+    return Expected(frozenset({"lengths", "no initial state", "gradients in norm"}), says, instead, others=True)
 
 
 @dataclass(frozen=True)
@@ -140,7 +166,7 @@ class Subject:
         needs: modules of the library that it imports, where they are loaded from files.
         same_source: other places whose source is the same to the letter; checked.
         expected: what is found.
-        unclear: checks whose verdict isn't to be trusted, each with the reason.
+        unclear: checks whose failure isn't to be trusted.
     """
 
     name: str
@@ -156,7 +182,7 @@ class Subject:
     needs: tuple[str, ...] = ()
     same_source: tuple[str, ...] = ()
     expected: Expected = NOTHING
-    unclear: Mapping[str, str] = field(default_factory=dict)
+    unclear: Mapping[str, Limit] = field(default_factory=dict)
 
     def load(self) -> Any:
         """The public function."""

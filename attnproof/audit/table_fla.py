@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from attnproof.audit import adapters, scans
 from attnproof.audit.adapters import composed, heads_first, heads_repeated, padded, without_gradients
-from attnproof.audit.limits import CUMULATED, CUMULATED_GRADIENT
-from attnproof.audit.subjects import Expected, Instead, Library, Subject
+from attnproof.audit.limits import CUMULATED, CUMULATED_GRADIENT, SOFTMAX_SCALE
+from attnproof.audit.subjects import Expected, Instead, Library, Subject, another_formula
 from attnproof.oracle.conventions import linear, log
 from gpu.registry import Argument
 
@@ -41,8 +41,6 @@ RWKV6 = {
 }
 HEADS = "queries and keys repeated for each value head"
 FIRST = f"{HEADS}; heads before tokens"
-FORWARD = frozenset({"lengths", "no initial state", "shapes", "structured keys", "gate sweep", "repeated calls"})
-EVERYTHING = FORWARD | {"gradients", "gradients in norm"}
 
 
 def _subject(name: str, home: str, derivation: str, **given: object) -> Subject:
@@ -169,8 +167,7 @@ SUBJECTS = (
         "comba",
         adapter=COMBA,
         called=HEADS,
-        expected=Expected(
-            EVERYTHING | {"split"},
+        expected=another_formula(
             "It decays the state before it predicts, S_t = gamma_t S_{t-1} + beta_t (v_t - gamma_t S_{t-1} p_t) k_t^T, "
             "where Comba as the paper and the library's chunked reference and kernels have it predicts with the state "
             "before the decay. The two references in the file therefore differ for every input with gates other than "
@@ -244,8 +241,7 @@ SUBJECTS = (
         layout="attnproof",
         adapter=scans.bank(scans.hgrn_in_chunks, with_state=True),
         called="HGRN's scan for each entry of the state of GLA, padded to a multiple of the block",
-        expected=Expected(
-            EVERYTHING | {"split", "causality"},
+        expected=another_formula(
             "It raises unless the sequence is one block long: the gates are viewed as (B, chunk_size, D) to be "
             "cumulated. For one block it is right.",
         ),
@@ -256,7 +252,7 @@ SUBJECTS = (
         "forgetting_attention",
         adapter=REPEATED,
         called=HEADS,
-        unclear=CUMULATED,
+        unclear=CUMULATED | SOFTMAX_SCALE,
     ),
     _subject(
         "path_attn.unreflected",
@@ -271,8 +267,7 @@ SUBJECTS = (
         adapter=adapters.unreflected,
         called="without reflections, w = 0, which leaves forgetting attention; scale = d_k^-1/2",
         constants={"chunk_size": 16},
-        expected=Expected(
-            FORWARD | {"gradients in norm"},
+        expected=another_formula(
             "A question of convention: the log gates are added to the scores before these are multiplied by `scale`, "
             "so that a gate counts as its `scale`-th power. The kernels of the library do the same, and the paper of "
             "PaTH (arXiv 2505.16381) has no scale; in the library's `naive_forgetting_attn` the scores alone are "

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from attnproof.audit import scans, state_space
 from attnproof.audit.adapters import composed, heads_repeated, state_passed, without_gradients
-from attnproof.audit.limits import CUMULATED, CUMULATED_GRADIENT, STEPS_DIVIDED
+from attnproof.audit.limits import CUMULATED, CUMULATED_GRADIENT, ZERO_STEP
 from attnproof.audit.subjects import Library, Subject
-from attnproof.oracle.conventions import linear, log
+from attnproof.oracle.conventions import linear, log, rate
 from gpu.registry import Argument
 
 TRANSFORMERS = Library("transformers", "transformers", "5.24.0")
@@ -26,13 +26,17 @@ MAMBA2 = {
     "C": linear("b t h k", "C"),
     "B": linear("b t h k", "B"),
     "x": linear("b t g v", "X"),
-    "step": linear("b t g", "Delta"),
-    "log_a": log("b t g", "a"),
+    "dt": linear("b t g", "Delta"),
+    "A": rate("g", "a"),
 }
 WITH_STATE = MAMBA2 | {"initial_state": linear("n g v k", "S")}
 LAST_STATE = MAMBA2 | {"returns": {"O": "b t g v", "S": "n g v k"}}
+CHUNK_SCAN = {name: x for name, x in MAMBA2.items() if name != "x"} | {
+    "hidden_states": linear("b t g v", "X"),
+    "initial_states": linear("n g v k", "S"),
+}
 FINAL = {"output_final_state": True}
-STEPS = "dt = log(a) / A with A = -1, -2, -4, ... by head; x is multiplied by Delta / dt"
+AS_MAMBA2 = "as Mamba-2: one A for all channels and states of a head, one call for each group of heads"
 
 
 def places(models: str, function: str) -> tuple[str, ...]:
@@ -95,11 +99,9 @@ SUBJECTS = (
         MAMBA2_MODELS,
         "mamba2_chunk_scan",
         "mamba2",
-        layout=WITH_STATE,
-        adapter=state_space.chunk_scan,
-        called=STEPS,
-        constants={"chunk_size": 16},
-        unclear=STEPS_DIVIDED | CUMULATED,
+        layout=CHUNK_SCAN,
+        constants={"chunk_size": 16, "return_final_states": True},
+        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "mamba2.state_update",
@@ -108,7 +110,7 @@ SUBJECTS = (
         "mamba2",
         layout=WITH_STATE,
         adapter=composed(state_space.one_head_update, without_gradients),
-        called=f"token by token, forward only; {STEPS}",
+        called="token by token, forward only",
         arrays="numpy",
     ),
     _subject(
@@ -118,8 +120,8 @@ SUBJECTS = (
         "mamba2",
         layout=LAST_STATE,
         adapter=state_space.selective_scan,
-        called=f"as Mamba-2, one A for all states of a head; {STEPS}",
-        unclear=STEPS_DIVIDED,
+        called=AS_MAMBA2,
+        unclear=ZERO_STEP,
     ),
     _subject(
         "mamba.state_update",
@@ -128,7 +130,7 @@ SUBJECTS = (
         "mamba2",
         layout=WITH_STATE,
         adapter=composed(state_space.selective_update, without_gradients),
-        called=f"token by token, forward only, as Mamba-2, one A for all states of a head; {STEPS}",
+        called=f"token by token, forward only; {AS_MAMBA2}",
         arrays="numpy",
     ),
     _subject(
