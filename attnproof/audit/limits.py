@@ -25,7 +25,7 @@ SOFTMAX_SCALE = {
 }
 ZERO_STEP = {
     "gradients": Limit(
-        "with a step of zero the oracle's tolerance for the derivative by the step is zero where its rounding error isn't. "
-        "*Gradients in norm* is the check that counts here."
+        "with a step of zero the oracle's tolerance for the derivative by the step is zero where its rounding error "
+        "isn't. *Gradients in norm* is the check that counts here."
     ),
 }

@@ -18,16 +18,17 @@ in float32, with blocks of 16 tokens where it takes their size.
 A finding says that a function differs from the statement here, in the convention that is given. Whether that is an
 error is for its authors to say: a formula may differ from a paper's on purpose.
 
-{subjects} subjects of {libraries} libraries: {agrees} agree, {finding} with a finding, {unclear} unclear, {not_run} not
-run. attnproof {attnproof}, {versions}, seed {seed}.
+{subjects} subjects of {libraries} libraries: {agrees} agree, {finding} with a finding, {unclear} unclear, {not_run}
+not run. attnproof {attnproof}, {versions}, seed {seed}.
 """
 TRIED = """## What was tried
 
 The checks of [the oracle](oracle.md), and besides:
 
-- *gradients in norm*: derivatives by every argument with log gates down to -1, -3, -6 and -20 a step, beside those of
-  this project's own token by token implementation in float64. They must be finite, and within 12 u of the largest entry
-  for each token and each unit of the log gates: so much rounding comes from sums of logarithms.
+- *gradients in norm*: derivatives by every argument, of 67 tokens in blocks of 64, with log gates down to -1, -3, -6
+  and -20 a step, beside those of this project's own token by token implementation in float64. They must be finite, and
+  within 12 u of the largest entry for each token and each unit of the log gates: so much rounding comes from sums of
+  logarithms.
 - for TTT-Linear and Titans, *derivative of the loss*: one step, against automatic differentiation of the loss.
 - that the functions of several models of transformers have the same source; it is audited once.
 

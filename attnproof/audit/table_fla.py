@@ -168,10 +168,10 @@ SUBJECTS = (
         adapter=COMBA,
         called=HEADS,
         expected=another_formula(
-            "It decays the state before it predicts, S_t = gamma_t S_{t-1} + beta_t (v_t - gamma_t S_{t-1} p_t) k_t^T, "
-            "where Comba as the paper and the library's chunked reference and kernels have it predicts with the state "
-            "before the decay. The two references in the file therefore differ for every input with gates other than "
-            "one and a state that isn't zero.",
+            "It decays the state before it predicts, S_t = gamma_t S_{t-1} + beta_t (v_t - gamma_t S_{t-1} p_t) "
+            "k_t^T, where Comba as the paper (arXiv 2506.02475) and the library's chunked reference and kernels have "
+            "it predicts with the state before the decay. The two references in the file therefore differ for every "
+            "input with gates other than one and a state that isn't zero.",
             Instead(
                 composed(COMBA, adapters.predicting_vectors_divided),
                 "With p_t divided by gamma_t before the call it is Comba.",

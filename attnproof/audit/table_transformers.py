@@ -63,7 +63,7 @@ SUBJECTS = (
         "gated_deltanet",
         layout=GATED_DELTA,
         constants=FINAL | {"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT,
+        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "gated_delta_rule.recurrent",

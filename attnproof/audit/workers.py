@@ -8,7 +8,7 @@ place.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,10 +43,10 @@ class Settings:
 class Worker:
     """A process that audits one subject after another."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, target: Callable[[Connection, Settings], None] | None = None) -> None:
         self.settings = settings
         self.connection, other_end = SPAWN.Pipe()
-        self.process = SPAWN.Process(target=serve, args=(other_end, settings), daemon=True)
+        self.process = SPAWN.Process(target=target or serve, args=(other_end, settings), daemon=True)
         with one_thread_each():
             self.process.start()
         other_end.close()

@@ -70,8 +70,15 @@ def audit(
     _print(recorded["subjects"])
     save(recorded, json_file)
     if page is not None:
-        page.write_text(markdown(recorded), encoding="utf-8")
+        _write(page, markdown(recorded))
     ctx.exit(0 if records.as_expected(recorded) else UNEXPECTED)
+
+
+def _write(page: Path, text: str) -> None:
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageProblem(f"can't write {page}: {error.strerror}. Choose another file for --markdown") from error
 
 
 def _chosen(names: Sequence[str]) -> list[str]:
