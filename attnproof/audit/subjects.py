@@ -126,18 +126,18 @@ class Expected:
         checks: the checks that fail, as far as they are tried.
         says: what it is, in words for a reader who knows neither side.
         instead: confirms the words.
-        others: whether other checks may fail besides, since the whole formula is another one.
+        also: the checks that may fail besides; None for any, since the whole formula is another one.
     """
 
     checks: frozenset[str]
     says: str
     instead: Instead | None = None
-    others: bool = False
+    also: frozenset[str] | None = frozenset()
 
     def fits(self, failed: set[str], tried: set[str]) -> bool:
         """Whether what failed, of what was tried, is what is known."""
         known = self.checks & tried
-        return known <= failed and (self.others or failed <= known)
+        return known <= failed and (self.also is None or failed <= known | self.also)
 
 
 NOTHING = Expected(frozenset(), "")
@@ -145,7 +145,7 @@ NOTHING = Expected(frozenset(), "")
 
 def another_formula(says: str, instead: Instead | None = None) -> Expected:
     """Of a function that computes another formula: these checks fail at any rate, and others as well."""
-    return Expected(frozenset({"lengths", "no initial state", "gradients in norm"}), says, instead, others=True)
+    return Expected(frozenset({"lengths", "no initial state", "gradients in norm"}), says, instead, also=None)
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ SUBJECTS = (
         "forgetting_attention",
         adapter=REPEATED,
         called=HEADS,
-        unclear=CUMULATED | SOFTMAX_SCALE,
+        unclear=CUMULATED_GRADIENT | CUMULATED | SOFTMAX_SCALE,
     ),
     _subject(
         "path_attn.unreflected",
