@@ -1,4 +1,4 @@
-"""Adapters for `attnproof.audit.stated`: functions that fix their decays, RWKV-4's, and MesaNet's.
+"""Adapters for `attnproof.audit.stated`: functions that fix their decays, RWKV-4's, Mamba's, and MesaNet's.
 
 All arrays are (heads, rows, columns), as in the statement; functions get a batch of one.
 """
@@ -132,5 +132,41 @@ def mesa(function: Any) -> Kernel:
         states = {} if G is None or H is None else {"h_kk_init": H[None], "h_kv_init": G.mT[None]}
         output, curvature, last = function(q, k, v, g, Lambda[:, 0], torch.ones_like(g), **states)
         return output[0].transpose(0, 1), last[0].mT, curvature[0]
+
+    return call
+
+
+def negative_rates(inputs: Named) -> Named:
+    """Mamba's A, which is minus an exponential."""
+    return {"A": -abs(inputs["A"]) - 0.1}
+
+
+def mamba(function: Any) -> Kernel:
+    """`mamba_selective_scan(hidden_states, dt, A, B, C, D)` with (b, channels, t), an A for each channel and state."""
+
+    def call(X: Any, Delta: Any, A: Any, B: Any, C: Any, D: Any) -> Any:
+        import torch
+
+        rows = []
+        for h in range(len(X)):
+            x, dt, b, c = (y[h].T[None] for y in (X, Delta, B, C))
+            output, last = function(x, dt, A[h], b, c, D=D[h, :, 0], return_last_state=True)
+            rows.append((output[0].T, last[0]))
+        return [torch.stack(y) for y in zip(*rows, strict=True)]
+
+    return call
+
+
+def mamba_method(function: Any) -> Kernel:
+    """mambapy's `selective_scan(self, x, delta, A, B, C, D)` with (b, t, channels)."""
+
+    def call(X: Any, Delta: Any, A: Any, B: Any, C: Any, D: Any) -> Any:
+        import torch
+
+        rows = [
+            function(None, *(y[h][None] for y in (X, Delta)), A[h], B[h][None], C[h][None], D[h, :, 0])
+            for h in range(len(X))
+        ]
+        return [torch.cat(rows)]
 
     return call

@@ -39,6 +39,10 @@ class InnerLoss(Subject):
     factor: float
     printed: Callable[[dict[str, Any], Any], Any] | None = None
 
+    @property
+    def confirmation(self) -> str:
+        return "The step that is taken is what this expression gives, within rounding." if self.printed else ""
+
     def findings(self) -> Iterator[Finding]:
         """One check."""
         worst, seen = 0.0, 0.0

@@ -176,7 +176,7 @@ def _record(subject: Subject, judged: Judged) -> dict[str, Any]:
     expected = subject.expected.fits(failed, tried) and verdict != "unclear" and confirmed is not False
     finding = {
         "finding": subject.expected.says if failed and expected else "",
-        "confirmed": subject.expected.instead.says if confirmed and subject.expected.instead else "",
+        "confirmed": subject.confirmation if confirmed else "",
         "smallest_input": judged.smallest if failed else "",
         "replay": judged.replay if failed else "",
     }

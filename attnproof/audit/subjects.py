@@ -184,6 +184,11 @@ class Subject:
     expected: Expected = NOTHING
     unclear: Mapping[str, Limit] = field(default_factory=dict)
 
+    @property
+    def confirmation(self) -> str:
+        """What is said where a finding's words were confirmed."""
+        return self.expected.instead.says if self.expected.instead else ""
+
     def load(self) -> Any:
         """The public function."""
         return self.library.load(self.home, self.needs)

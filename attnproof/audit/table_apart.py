@@ -7,6 +7,7 @@ from attnproof.audit.inner_loss import InnerLoss
 from attnproof.audit.stated import SQUARE, Stated
 from attnproof.audit.subjects import Expected
 from attnproof.audit.table_fla import FLA
+from attnproof.audit.table_others import MAMBAPY
 from attnproof.audit.table_transformers import TRANSFORMERS
 
 ONE_STEP = "one token; the step that was taken, against the derivative of the loss"
@@ -40,6 +41,29 @@ SUBJECTS = (
         forms=("recurrence",),
         fixed=fixed_decay.positive_decays,
         states=2,
+    ),
+    Stated(
+        "transformers.mamba.selective_scan_by_channel",
+        TRANSFORMERS,
+        "transformers.models.mamba.modeling_mamba:mamba_selective_scan",
+        "mamba",
+        adapter=fixed_decay.mamba,
+        called="an A for every channel and state, and D",
+        forms=("recurrence",),
+        fixed=fixed_decay.negative_rates,
+        takes_state=False,
+    ),
+    Stated(
+        "mambapy.selective_scan_by_channel",
+        MAMBAPY,
+        "mambapy.mamba:MambaBlock.selective_scan",
+        "mamba",
+        adapter=fixed_decay.mamba_method,
+        called="an A for every channel and state, and D",
+        forms=("recurrence",),
+        fixed=fixed_decay.negative_rates,
+        takes_state=False,
+        states=0,
     ),
     Stated(
         "fla-core.retention",
