@@ -10,10 +10,10 @@ from attnproof.catalogue import load_catalogue
 
 HEAD = """# Kernels audited
 
-`attnproof audit --effort {effort} --backward --json docs/audit.json --markdown docs/audit.md` has written this page; its
-verdicts and errors are from that record. The subjects are public functions that install from the package index and run
-on a CPU, at pinned versions. Each is held against the statement of its system in the catalogue, in float32, with blocks
-of 16 tokens where it takes their size.
+`attnproof audit --effort {effort} --backward --json docs/audit.json --markdown docs/audit.md` has written this page;
+its verdicts and errors are from that record. The subjects are public functions that install from the package index and
+run on a CPU, at pinned versions. Each is held against the statement of its system in the catalogue, in float32, with
+blocks of 16 tokens where it takes their size.
 
 A finding says that a function differs from the statement here, in the convention that is given. Whether that is an
 error is for its authors to say: a formula may differ from a paper's on purpose. What is said of a finding was read in
