@@ -32,8 +32,8 @@ lint: $(VENV)/.lint  ## Style, formatting and types
 	$(BIN)/mypy
 	$(BIN)/mypy benchmarks examples
 
-audit: $(VENV)/.audit  ## Hold other libraries' kernels against the statements; installs transformers
-	$(BIN)/python examples/check_transformers.py $(ARGS)
+audit: $(VENV)/.audit  ## Hold other libraries' kernels against the statements; installs transformers and others
+	$(BIN)/attnproof audit --backward $(ARGS)
 
 benchmark: $(VENV)/.core  ## Time the rungs, and compare with SymPy's own matrices
 	$(BIN)/python benchmarks/verify_speed.py
@@ -70,7 +70,7 @@ $(VENV)/.test: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.audit: $(VENV)/.core
-	@echo "installing Torch and transformers, into $(VENV)"
+	@echo "installing Torch and the libraries that are audited, into $(VENV)"
 	@$(PIP) --constraint constraints.txt --editable '.[audit]'
 	@touch $@
 

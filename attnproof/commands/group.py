@@ -64,6 +64,7 @@ def attnproof() -> None:
       attnproof family                      which system is a special case of which
       attnproof mutants gated_deltanet      which planted errors are found
       attnproof cost linear_attention       what each form costs, as polynomials
+      attnproof audit                       which public implementations compute what they should
       attnproof docs                        write the pages: all systems, claims and costs
       attnproof emit gla --target torch     reference code to take away
       attnproof vectors gla --out golden    golden vectors for a kernel in another language

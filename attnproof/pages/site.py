@@ -20,6 +20,7 @@ from attnproof.claims import ClaimReport, decide_all
 from attnproof.family import Edge, graph
 from attnproof.pages import (
     api_reference,
+    audited,
     charts,
     cost_record,
     costs,
@@ -101,6 +102,7 @@ class Site:
         costs_from: a digest of what the costs were counted from.
         records: the folder of what was measured on devices.
         docs: the folder of the guides, which needn't be there.
+        audit: the record of the audit, which needn't be there.
     """
 
     catalogue: Catalogue
@@ -109,6 +111,7 @@ class Site:
     costs_from: str = ""
     records: Path = ROOT / "docs" / "evidence"
     docs: Path = ROOT / "docs"
+    audit: Path = ROOT / "docs" / "audit.json"
 
     @cached_property
     def systems(self) -> dict[str, System]:
@@ -234,7 +237,7 @@ class Site:
         return {"sheets": self.cost_sheets, "totals": costs.TOTALS}
 
     def _implementations(self) -> dict[str, Any]:
-        return {"fast": self.fast}
+        return {"fast": self.fast, "audited": audited.all_audited(self.audit)}
 
     def _notation(self) -> dict[str, Any]:
         return {
