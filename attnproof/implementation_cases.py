@@ -26,6 +26,7 @@ from numerics.run import run
 
 FAMILIES = ("plain", "repeated keys", "orthogonal keys", "zero keys", "large keys")
 QUERIES = ("Q", "R", "C")
+STRENGTHS = ("beta", "eta", "Delta")
 FEATURES = ("phi_Q", "phi_K", "z")
 """What has to be positive, since its sums are divided by."""
 STRONGEST_BLOCK = 320.0
@@ -120,7 +121,7 @@ def _drawn(argument: Argument, implementation: Implementation, case: Case) -> np
     if symbol == "H":  # a sum of k k^T
         half = rng.normal(size=shape)
         return half @ half.swapaxes(-1, -2) / shape[-1]
-    if argument.layout in ("b t g", "b t g k"):
+    if argument.layout in ("b t g", "b t g k") or symbol in STRENGTHS:
         return rng.uniform(0.05, 1, shape)
     if argument.layout == "b t h k" and symbol not in QUERIES:
         return _keys(rng, shape, case.family)

@@ -46,7 +46,13 @@ comba = Derivation(
     "comba",
     title="Comba",
     summary="A gated delta rule that predicts before the decay, with a vector of its own.",
-    forms={"recurrence": recurrence, "transition": transition, "matrix": matrix, "chunkwise": chunkwise},
+    forms={
+        "recurrence": recurrence,
+        "transition": transition,
+        "matrix": matrix,
+        "chunkwise": chunkwise,
+        "decay_first": decay_first,
+    },
     identities=[
         Identity(
             "recurrent_is_transition",

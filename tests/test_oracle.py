@@ -134,12 +134,9 @@ def test_the_replayed_input_fails_again() -> None:
 
 
 BROKEN = """
-import ctypes, os, sys, time
+import sys
 from oracle_kernels import gated_deltanet
 right, wrong = gated_deltanet(), gated_deltanet("no beta")
-def hangs(q, k, v, g, beta): time.sleep(60)
-def crashes(q, k, v, g, beta): ctypes.string_at(0)
-def leaves(q, k, v, g, beta): os._exit(3)
 def exits(q, k, v, g, beta): sys.exit(0)
 """
 
@@ -149,9 +146,6 @@ def exits(q, k, v, g, beta): sys.exit(0)
     [
         ("right", True, 0, "computes Gated DeltaNet"),
         ("wrong", False, 1, "without the factor beta_t"),
-        ("hangs", True, 1, "it was not done after 15 s"),
-        ("crashes", True, 1, "its process was ended by SIGSEGV"),
-        ("leaves", True, 1, "its process ended with 3"),
         ("exits", False, 1, "it raised SystemExit"),
         ("missing", False, 2, "can't import broken:missing"),
     ],
@@ -164,10 +158,9 @@ def test_the_command(
     monkeypatch.setenv("PYTHONPATH", paths)
     for path in reversed(paths.split(os.pathsep)):
         monkeypatch.syspath_prepend(path)
-    seconds = "15" if name == "hangs" else "100"
     arguments = ["check", f"broken:{name}", "--as", "gated_deltanet", "--layout", "fla", "--effort", "quick"]
     arguments += ["--chunk-size", "16", "--json", str(tmp_path / "r.json")]
-    arguments += ["--isolate", "--seconds", seconds] if isolate else []
+    arguments += ["--isolate"] if isolate else []
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == status, done.output
     assert said in done.output

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from attnproof.audit import adapters, scans
 from attnproof.audit.adapters import composed, heads_first, heads_repeated, padded, without_gradients
-from attnproof.audit.limits import CUMULATED, CUMULATED_GRADIENT, SOFTMAX_SCALE
 from attnproof.audit.subjects import Expected, Instead, Library, Subject, another_formula
 from attnproof.oracle.conventions import linear, log
 from gpu.registry import Argument
@@ -77,7 +76,6 @@ SUBJECTS = (
         adapter=REPEATED,
         called=HEADS,
         constants={"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "simple_gla.parallel",
@@ -85,7 +83,6 @@ SUBJECTS = (
         "decay",
         adapter=REPEATED,
         called=HEADS,
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "gla.recurrent",
@@ -135,7 +132,6 @@ SUBJECTS = (
         adapter=REPEATED,
         called=HEADS,
         constants={"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "gated_delta_product.one_householder",
@@ -153,7 +149,6 @@ SUBJECTS = (
         adapter=padded(64),
         called="padded to a multiple of the block",
         constants={"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT | CUMULATED,
         expected=Expected(
             frozenset({"gradients in norm"}),
             "With strong gates the output is right and derivatives are NaN: exp of the difference of two cumulated log "
@@ -185,7 +180,6 @@ SUBJECTS = (
         adapter=COMBA,
         called=HEADS,
         constants={"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "rwkv6.recurrent",
@@ -206,7 +200,6 @@ SUBJECTS = (
         "three blocks and more, whose states are written into one array",
         constants={"chunk_size": 16},
         arrays="numpy",
-        unclear=CUMULATED,
     ),
     _subject(
         "dplr.recurrent",
@@ -224,7 +217,6 @@ SUBJECTS = (
         adapter=composed(heads_first, padded(32), adapters.low_rank_pair),
         called="RWKV-7 with alpha = -kappa, beta = kappa . a; heads before tokens; padded to a multiple of the block",
         chunk_size=32,
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "hgrn.recurrent",
@@ -252,7 +244,6 @@ SUBJECTS = (
         "forgetting_attention",
         adapter=REPEATED,
         called=HEADS,
-        unclear=CUMULATED_GRADIENT | CUMULATED | SOFTMAX_SCALE,
     ),
     _subject(
         "path_attn.unreflected",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from attnproof.audit import adapters, scans, state_space
 from attnproof.audit.adapters import heads_repeated
-from attnproof.audit.limits import CUMULATED_GRADIENT, ZERO_STEP
 from attnproof.audit.subjects import Expected, Instead, Library, Subject, another_formula
 from attnproof.audit.table_transformers import AS_MAMBA2, MAMBA2
 from attnproof.oracle.conventions import linear, log
@@ -36,7 +35,6 @@ SUBJECTS = (
         heads_repeated("q", "k"),
         HEADS,
         constants={"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT,
         expected=Expected(
             frozenset({"gradients in norm"}),
             "Where the gates of a block multiply to less than about e^-88 but not to zero, the output is right and "
@@ -79,7 +77,6 @@ SUBJECTS = (
         MAMBA2,
         state_space.scan_method,
         AS_MAMBA2,
-        unclear=ZERO_STEP,
     ),
     Subject(
         "mambapy.selective_scan_seq",
@@ -89,7 +86,6 @@ SUBJECTS = (
         MAMBA2,
         state_space.scan_method,
         AS_MAMBA2,
-        unclear=ZERO_STEP,
     ),
     Subject(
         "minimamba.selective_scan",
@@ -99,7 +95,6 @@ SUBJECTS = (
         MAMBA2,
         state_space.forward_method,
         AS_MAMBA2,
-        unclear=ZERO_STEP,
     ),
     Subject(
         "minimamba.log_space_scan",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from attnproof.audit import scans, state_space
 from attnproof.audit.adapters import composed, heads_repeated, state_passed, without_gradients
-from attnproof.audit.limits import CUMULATED, CUMULATED_GRADIENT, ZERO_STEP
 from attnproof.audit.subjects import Library, Subject
 from attnproof.oracle.conventions import linear, log, rate
 from gpu.registry import Argument
@@ -63,7 +62,6 @@ SUBJECTS = (
         "gated_deltanet",
         layout=GATED_DELTA,
         constants=FINAL | {"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "gated_delta_rule.recurrent",
@@ -82,7 +80,6 @@ SUBJECTS = (
         adapter=REPEATED,
         called="queries and keys repeated for each value head",
         constants=FINAL | {"chunk_size": 16},
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "kimi_delta_attention.recurrent",
@@ -101,7 +98,6 @@ SUBJECTS = (
         "mamba2",
         layout=CHUNK_SCAN,
         constants={"chunk_size": 16, "return_final_states": True},
-        unclear=CUMULATED_GRADIENT | CUMULATED,
     ),
     _subject(
         "mamba2.state_update",
@@ -121,7 +117,6 @@ SUBJECTS = (
         layout=LAST_STATE,
         adapter=state_space.selective_scan,
         called=AS_MAMBA2,
-        unclear=ZERO_STEP,
     ),
     _subject(
         "mamba.state_update",

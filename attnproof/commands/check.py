@@ -15,7 +15,7 @@ from attnproof.commands.output import progress
 from attnproof.implementation_cases import UNIT_ROUNDOFF
 from attnproof.oracle.arrays import LIBRARIES as ARRAYS
 from attnproof.oracle.checks import EFFORTS
-from attnproof.oracle.conventions import LIBRARIES
+from attnproof.oracle.conventions import LIBRARIES, WrongConvention
 from attnproof.oracle.findings import Finding
 from attnproof.oracle.isolation import Isolated, in_its_own_process, note
 from attnproof.oracle.judging import check_kernel, chosen
@@ -110,7 +110,7 @@ def _judged(kernel: str, derivation: str, layout: str, journal: Path | None, opt
                 note(journal, {"check": finding.as_json(), "seconds": finding.seconds})
 
             report = check_kernel(function, derivation, layout, done=done, **options)
-    except (ValueError, UsageProblem) as error:
+    except (WrongConvention, UsageProblem) as error:
         note(journal, {"usage": str(error)})
         raise UsageProblem(str(error)) from error
     record = report.as_json() | {"text": str(report)}

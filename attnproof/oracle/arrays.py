@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from attnproof.implementation_cases import UNIT_ROUNDOFF
+from attnproof.oracle.conventions import WrongConvention
 
 Library = Literal["torch", "numpy", "jax", "cupy"]
 LIBRARIES: tuple[Library, ...] = get_args(Library)
@@ -27,18 +28,18 @@ def check(library: str, dtype: str) -> None:
     """Whether a library can be had here, and has a precision.
 
     Raises:
-        ValueError: no; the message says what to change.
+        WrongConvention: no; the message says what to change.
     """
     if library not in LIBRARIES:
-        raise ValueError(f"no library is named {library!r}; there are: {', '.join(LIBRARIES)}")
+        raise WrongConvention(f"no library is named {library!r}; there are: {', '.join(LIBRARIES)}")
     if dtype not in UNIT_ROUNDOFF:
-        raise ValueError(f"no precision is named {dtype!r}; there are: {', '.join(UNIT_ROUNDOFF)}")
+        raise WrongConvention(f"no precision is named {dtype!r}; there are: {', '.join(UNIT_ROUNDOFF)}")
     if find_spec(library) is None:
-        raise ValueError(f"{library} isn't installed: pip install {library}, or name another library")
+        raise WrongConvention(f"{library} isn't installed: pip install {library}, or name another library")
     if library in WITHOUT_BFLOAT16 and dtype == "bfloat16":
-        raise ValueError(f"{library} has no bfloat16: judge the kernel in float32, or on arrays of torch or jax")
+        raise WrongConvention(f"{library} has no bfloat16: judge the kernel in float32, or on arrays of torch or jax")
     if library == "jax" and dtype == "float64" and not import_module("jax").config.jax_enable_x64:
-        raise ValueError("JAX computes in float32: jax.config.update('jax_enable_x64', True) gives it float64")
+        raise WrongConvention("JAX computes in float32: jax.config.update('jax_enable_x64', True) gives it float64")
 
 
 def array(value: np.ndarray, library: Library, dtype: str, device: str = "cpu") -> Any:
@@ -104,7 +105,7 @@ def memory_of(x: Any) -> tuple[int, int] | None:
         case "torch":
             storage = x.untyped_storage()
             return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-        case "numpy":
+        case "numpy" if isinstance(x, np.ndarray):  # and no scalar
             base = x
             while isinstance(base.base, np.ndarray):
                 base = base.base

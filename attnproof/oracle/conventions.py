@@ -150,21 +150,31 @@ def convention_of(
     return _given(dict(layout), derivation, names, passed)
 
 
-def parameters(kernel: Callable[..., Any]) -> dict[str, bool] | None:
-    """The names of a kernel's parameters, and whether each is required; None where it takes whatever it is given."""
+class Parameters(dict[str, bool]):
+    """The names of a kernel's parameters, and whether each is required.
+
+    Attributes:
+        takes_others: whether it takes further keyword arguments, whatever their names are.
+    """
+
+    takes_others = False
+
+
+def parameters(kernel: Callable[..., Any]) -> Parameters | None:
+    """The parameters of a kernel; None where none has a name."""
     try:
         found = inspect.signature(kernel).parameters.values()
     except (TypeError, ValueError):
         return None
-    if any(x.kind is x.VAR_KEYWORD for x in found):
-        return None
     by_place = [x.name for x in found if x.kind is x.POSITIONAL_ONLY]
     if by_place:
         raise WrongConvention(f"the kernel takes {', '.join(by_place)} by place only: wrap it so that they have names")
-    return {x.name: x.default is x.empty for x in found if x.kind is not x.VAR_POSITIONAL}
+    named = Parameters((x.name, x.default is x.empty) for x in found if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD))
+    named.takes_others = any(x.kind is x.VAR_KEYWORD for x in found)
+    return named if named or not named.takes_others else None
 
 
-def _preset(name: str, derivation: str, names: dict[str, bool] | None, constants: dict[str, Any]) -> Convention:
+def _preset(name: str, derivation: str, names: Parameters | None, constants: dict[str, Any]) -> Convention:
     if name not in LIBRARIES:
         raise WrongConvention(f"no layout is named {name!r}; there are: {', '.join(sorted(LIBRARIES))}")
     library = LIBRARIES[name]
@@ -185,7 +195,7 @@ def _preset(name: str, derivation: str, names: dict[str, bool] | None, constants
     )
 
 
-def _of_library(argument: Argument, library: Library, names: dict[str, bool] | None) -> Argument | None:
+def _of_library(argument: Argument, library: Library, names: Parameters | None) -> Argument | None:
     choices = ALIASES.get(argument.name, (argument.name,))
     name = choices[0] if names is None else next((x for x in choices if x in names), None)
     if name is None:
@@ -194,17 +204,19 @@ def _of_library(argument: Argument, library: Library, names: dict[str, bool] | N
     scale = library.gates if argument.scale == "log" else argument.scale
     layout = "g" if scale == "rate" else layout
     scaled = library.scaled and argument.layout == "b t h k" and argument.stands_for in ("Q", "R", "C")
-    optional = argument.optional and not (names or {}).get(name, False)
+    optional = argument.optional and not (names is not None and names.get(name, False))
     return replace(argument, name=name, layout=layout, scale=scale, scaled=scaled, optional=optional)
 
 
-def _given(
-    layout: dict[str, Any], derivation: str, names: dict[str, bool] | None, constants: dict[str, Any]
-) -> Convention:
+def _given(layout: dict[str, Any], derivation: str, names: Parameters | None, constants: dict[str, Any]) -> Convention:
     returns = layout.pop("returns", None)
     arguments = tuple(_own(name, given, derivation, names or {}) for name, given in layout.items())
     states = tuple((x.stands_for, x.layout) for x in arguments if _is_state(x))
     stated = [x.stands_for for x in arguments]
+    inputs = [x.stands_for for x in ARGUMENTS[derivation]]
+    unknown = [x for x in stated if x not in inputs]
+    if unknown:
+        raise WrongConvention(f"{derivation} has no input {' or '.join(unknown)}; it has {', '.join(inputs)}")
     missing = [x.stands_for for x in ARGUMENTS[derivation] if x.stands_for not in stated and not x.optional]
     if missing:
         raise WrongConvention(f"no parameter stands for {' and '.join(missing)} of {derivation}")
@@ -227,11 +239,15 @@ def _guessed(name: str, derivation: str) -> str:
     raise WrongConvention(f"say what {name} stands for: {name}=linear(..., stands_for=...), one of {wanted}")
 
 
-def _checked(convention: Convention, names: dict[str, bool] | None) -> Convention:
+def _checked(convention: Convention, names: Parameters | None) -> Convention:
+    if any(x.scale == "rate" for x in convention.arguments) and all(
+        x.stands_for != "Delta" for x in convention.arguments
+    ):
+        raise WrongConvention(f"a rate is multiplied by the step size, and {convention.derivation} has none")
     if names is None:
         return convention
     passed = {x.name for x in convention.arguments} | set(convention.constants)
-    unknown = sorted(passed - names.keys())
+    unknown = [] if names.takes_others else sorted(passed - names.keys())
     lacking = sorted(name for name, required in names.items() if required and name not in passed)
     if unknown or lacking:
         sides = [f"the kernel has no {', '.join(unknown)}"] if unknown else []
@@ -244,9 +260,9 @@ def _is_state(argument: Argument) -> bool:
     return argument.layout.startswith("n ")
 
 
-def _offsets(names: dict[str, bool] | None) -> str | None:
+def _offsets(names: Parameters | None) -> str | None:
     return next((x for x in ("cu_seqlens", "offsets") if names is not None and x in names), None)
 
 
-def _listed(names: dict[str, bool] | None) -> str:
+def _listed(names: Parameters | None) -> str:
     return "(anything)" if names is None else ", ".join(names)

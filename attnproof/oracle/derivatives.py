@@ -19,11 +19,12 @@ from attnproof.oracle.subject import Arrays
 from attnproof.oracle.trials import Trial, forms_of, symbols_of
 from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
 from derivations.language.forms import Form, Recurrence
+from derivations.language.symbols import n
 from numerics.algebras.contract import Algebra
 from numerics.algebras.floats import Floats, numpy_float64
 from numerics.backward import cotangents
 from numerics.head_layouts import to_heads
-from numerics.proofs.tolerances import tolerances_of_values
+from numerics.proofs.tolerances import MARGIN, tolerances_of_values
 from numerics.run import run
 
 Derivatives = dict[Any, tuple[np.ndarray, np.ndarray]]
@@ -49,6 +50,24 @@ def derivatives(trial: Trial, given: Arrays) -> tuple[Derivatives, dict[str, np.
     given_back = {cotangent_of(x): value for x, value in of_states.items()} | {cotangent_of_output(form): of_output}
     named = {str(x): value for x, value in of_states.items()}
     return _by_adjoint(trial, form, trial.env | given_back), {OUTPUT: of_output} | named
+
+
+def of_a_sum(trial: Trial, derived: Derivatives, stated: Mapping[str, np.ndarray]) -> np.ndarray:
+    """How far the derivative by the logarithm of each token's gate may be off, where a kernel sums it up from the end.
+
+    That derivative is the sum, over this token and all later ones, of what the cumulated logarithms get: differences of
+    terms like q_s^T dq_s and k_s^T dk_s, and S^T dS at the last token. Where gates are strong the sum is far smaller
+    than its terms, and what is rounded are these: each is taken to be off by a rounding of its size.
+    """
+    size = np.zeros(trial.values[OUTPUT].shape[:-1])
+    for x, (value, _) in derived.items():
+        if x.shape[0] == n and x.shape[1] != 1 and x in trial.env:
+            size = size + abs(trial.env[x] * value).sum(axis=-1)
+    size = size + abs(trial.values[OUTPUT] * stated[OUTPUT]).sum(axis=-1)
+    for name in trial.names[1:]:
+        size[..., -1] += abs(trial.values[name] * stated[name]).sum(axis=(-1, -2))
+    later = np.flip(np.cumsum(np.flip(size**2, axis=-1), axis=-1), axis=-1)
+    return MARGIN * trial.subject.of_sums * np.sqrt(later)
 
 
 def _of_output(trial: Trial, given: Arrays) -> np.ndarray:
@@ -78,7 +97,7 @@ def _by_adjoint(trial: Trial, form: Recurrence, env: Mapping[Any, Any]) -> Deriv
 
     rng, own = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
     subject = trial.subject
-    tolerances = tolerances_of_values(values, env, subject.unit_roundoff, rng, own, subject.of_sums)
+    tolerances = tolerances_of_values(values, env, subject.unit_roundoff, rng, own, subject.of_sums, trial.cumulated)
     return dict(zip(inputs, zip(values(env, numpy_float64()), tolerances, strict=True), strict=True))
 
 
@@ -92,7 +111,9 @@ def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives
     once = subject.unit_roundoff / subject.of_sums
     rounded = dict.fromkeys(inputs, once) | trial.rounded_by_the_kernel()
     rng = np.random.default_rng((trial.case.seed, 3))
-    tolerances = tolerances_of_values(values, trial.env, subject.unit_roundoff, rng, rounded, subject.of_sums)
+    tolerances = tolerances_of_values(
+        values, trial.env, subject.unit_roundoff, rng, rounded, subject.of_sums, trial.cumulated
+    )
     whole = _differentiated(form, trial.env, inputs, of_output)
     return dict(zip(inputs, zip(whole, tolerances, strict=True), strict=True))
 

@@ -55,9 +55,8 @@ def diagnosed(subject: Subject, case: Case) -> str:
 def _is_it(candidate: Candidate, trial: Trial, returned: Values) -> bool:
     """Whether the values are the candidate's, and the candidate isn't the statement on this input."""
     try:
-        values = {**trial.values, **candidate.values(trial)}
-        other = {**trial.values, **{name: values[name] for name in trial.values}}
-        differs = any(_apart(other[name], trial.values[name], trial.tolerances[name]) for name in trial.values)
+        other = {**trial.values, **candidate.values(trial)}
+        differs = any(_apart(other[x], trial.values[x], trial.tolerances[x]) for x in trial.values if x in returned)
         return differs and all(gap.ratio <= 1 for gap in trial.gaps(returned, other))
     except (Misbehaved, *NO_VALUE):
         return False
@@ -70,7 +69,8 @@ def _apart(a: np.ndarray, b: np.ndarray, tolerance: np.ndarray) -> bool:
 def candidates(subject: Subject) -> Iterator[Candidate]:
     """The likeliest mistakes first."""
     form = forms_of(subject.convention.derivation)[0]
-    yield Candidate("the output is zero", lambda trial: {x: 0 * trial.values[x] for x in trial.names if x == OUTPUT})
+    yield Candidate("the output is zero", lambda trial: {OUTPUT: 0 * trial.values[OUTPUT]})
+    yield Candidate("all that it returns is zero", lambda trial: {x: 0 * trial.values[x] for x in trial.names})
     yield from _states(form)
     yield from _calls(subject, form)
     yield from _relatives(form)
@@ -159,13 +159,15 @@ def _relative(name: str, form: Form) -> Candidate:
 
 def _as_other(trial: Trial, form: Form) -> Values:
     """The values of another system; inputs that have the same part there are taken for one another."""
-    own = {str(x): v for x, v in trial.env.items()}
+    own = {str(x): v for x, v in trial.env.items() if not isinstance(v, int)}
     env = dict(trial.env)
     for x in (*form.symbols(), *form.states):
         if x in env or getattr(x, "is_integer", False):
             continue
         role: set[str] = next((role for role in SAME_ROLE if str(x) in role), {STANDS_IN.get(str(x), str(x))})
-        env[x] = own[next(iter(sorted(role & own.keys())), str(x))]
+        name = next(iter(sorted(role & own.keys())), str(x))
+        if name in own or x not in form.states:  # a state that isn't given begins at zero
+            env[x] = own[name]
     return computed(form, env, trial.names)
 
 

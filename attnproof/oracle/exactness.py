@@ -6,6 +6,7 @@ field, or aren't eager Torch code, can't be tried so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from attnproof.implementation_cases import Case
 from attnproof.oracle.conventions import parameters
 from attnproof.oracle.findings import Finding, skipped
-from attnproof.oracle.subject import Subject
+from attnproof.oracle.subject import Subject, raised
 from attnproof.oracle.trials import described, forms_of, presented
 from derivations.language.errors import NoMeaning, StatementError
 from derivations.language.forms import Recurrence
@@ -47,7 +48,7 @@ def _compared(subject: Subject, case: Case, form: Recurrence) -> Finding:
     own = described(subject.convention, as_called=True)
     try:
         found = compare_exactly(
-            subject.kernel,
+            _what_is_described(subject),
             own,
             sizes,
             statement=form,
@@ -58,7 +59,7 @@ def _compared(subject: Subject, case: Case, form: Recurrence) -> Finding:
     except (NoMeaning, StatementError) as error:
         return skipped(NAME, str(error).splitlines()[0])
     except (Exception, SystemExit) as error:
-        return skipped(NAME, f"it can't be run exactly: {type(error).__name__}: {str(error).splitlines()[:1]}")
+        return skipped(NAME, f"it can't be run exactly, {raised('it', error)}")
     forward_only = not subject.differentiable(presented(subject, replace(case, tokens=1)))
     differences = {
         name: x for name, x in found.differences.items() if not (forward_only and name.startswith("gradient of"))
@@ -70,6 +71,16 @@ def _compared(subject: Subject, case: Case, form: Recurrence) -> Finding:
         message = f"n = {sizes.tokens}, modulo 2^31 - 1: {'; '.join(wrong)}{also}"
         return Finding(NAME, "refuted", np.inf, message=message)
     return Finding(NAME, "holds", message=f"{', '.join(differences)}, modulo 2^31 - 1, n = {sizes.tokens}")
+
+
+def _what_is_described(subject: Subject) -> Callable[..., Any]:
+    """The kernel, without what it returns besides."""
+
+    def called(**arguments: Any) -> Any:
+        found = subject.kernel(**arguments)
+        return found[: len(subject.convention.returns)] if isinstance(found, tuple | list) else found
+
+    return called
 
 
 def _options(subject: Subject) -> dict[str, Any]:

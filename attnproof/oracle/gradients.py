@@ -15,7 +15,7 @@ import numpy as np
 from attnproof.implementation_cases import Case
 from attnproof.oracle.arrays import usual_library
 from attnproof.oracle.conventions import OUTPUT
-from attnproof.oracle.derivatives import Derivatives, derivatives
+from attnproof.oracle.derivatives import Derivatives, derivatives, of_a_sum
 from attnproof.oracle.findings import Finding, broken, described_case, skipped
 from attnproof.oracle.gradient_tolerances import measured
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
@@ -119,9 +119,9 @@ def gradient_gaps(subject: Subject, case: Case, losses: str) -> dict[str, Gradie
 
     _, found = subject.pullback(trial.arguments, drawn)
     derived, stated = derivatives(trial, given)
-    rounding = measured(trial, stated)
+    rounding, sums = measured(trial, stated), of_a_sum(trial, derived, stated)
     arguments = [x for x in subject.convention.arguments if x.name in found]
-    return {x.name: _gap(trial, x, found[x.name], derived, rounding) for x in arguments}
+    return {x.name: _gap(trial, x, found[x.name], derived, rounding, sums) for x in arguments}
 
 
 def _cotangents(values: Arrays, losses: str, trial: Trial) -> Arrays:
@@ -139,6 +139,7 @@ def _gap(
     gradient: np.ndarray | None,
     derived: Derivatives,
     rounding: Mapping[str, np.ndarray],
+    sums: np.ndarray,
 ) -> GradientGap:
     symbol = symbols_of(trial.subject.convention.derivation)[argument.stands_for]
     value = np.zeros(trial.sizes.shape(argument.layout)) if gradient is None else gradient
@@ -148,14 +149,14 @@ def _gap(
     if not np.isfinite(value).all():
         raise Misbehaved(f"d{argument.name} isn't finite")
     found = _as_derived(argument, to_heads(value, argument.layout, symbol, trial.sizes), of_all=True)
-    wanted, tolerance = _wanted(trial, argument, derived, rounding)
+    wanted, tolerance = _wanted(trial, argument, derived, rounding, sums)
     ratio = in_tolerances(abs(found - wanted).max(axis=-1), tolerance)
     tested = bool((abs(wanted).max(axis=-1) > CLEAR * tolerance).any())
     return GradientGap(float(ratio.max()), _what(found, wanted, ratio, symbol.shape[0] == 1), tested)
 
 
 def _wanted(
-    trial: Trial, argument: Argument, derived: Derivatives, rounding: Mapping[str, np.ndarray]
+    trial: Trial, argument: Argument, derived: Derivatives, rounding: Mapping[str, np.ndarray], sums: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The derivative by an argument, and each row's tolerance. What the statement doesn't read has none."""
     shape = trial.env[symbols_of(trial.subject.convention.derivation)[argument.stands_for]].shape
@@ -170,6 +171,8 @@ def _wanted(
             gates = {str(x) for x in trial.rounded_by_the_kernel()}
             by_logarithm = trial.env[symbol] if str(symbol) in gates else 1.0
             allowed = np.maximum(allowed, rounding[str(symbol)] * (scale / by_logarithm).max(axis=-1))
+        if symbol in trial.cumulated:
+            allowed = np.maximum(allowed, sums * (scale / np.maximum(trial.env[symbol], 1e-300)).max(axis=-1))
         wanted, tolerance = wanted + whole * factor, tolerance + allowed
     if argument.scale == "rate":
         wanted = np.broadcast_to(wanted.sum(axis=-2, keepdims=True), wanted.shape)
@@ -194,7 +197,7 @@ def _parts(trial: Trial, argument: Argument) -> Iterator[tuple[Any, Any]]:
         for x in convention.arguments:
             if x.scale == "rate":
                 gate = symbols[x.stands_for]
-                yield gate, trial.env[gate] * np.log(trial.env[gate]) / value
+                yield gate, trial.env[gate] * to_heads(trial.arguments[x.name], x.layout, gate, trial.sizes)
 
 
 def _as_derived(argument: Argument, gradient: np.ndarray, of_all: bool = False) -> np.ndarray:
@@ -221,7 +224,7 @@ def _what(found: np.ndarray, wanted: np.ndarray, ratio: np.ndarray, one_row: boo
         return " (it is zero)"
     found, clear = np.broadcast_to(found, wanted.shape), abs(wanted) > 0.1 * abs(wanted).max()
     factors = found[clear] / wanted[clear]
-    if factors.size > 1 and np.ptp(factors) < 1e-3 * abs(factors).max():
+    if factors.size > 1 and np.ptp(factors) < 1e-3 * abs(factors).max() and abs(factors.mean() - 1) > 1e-2:
         return f" (it is {factors.mean():.4g} times what it should be)"
     bad = np.flatnonzero((ratio > 1).any(axis=0))
     if one_row or len(bad) == ratio.shape[-1]:

@@ -8,7 +8,6 @@ states alone that are compared: `attnproof.check_kernel` says whether all else i
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -62,7 +61,6 @@ def identify(
         WrongConvention: the kernel takes arguments by place only.
         ValueError: no such precision or library.
     """
-    kernel = _by_its_names(kernel)
     names = parameters(kernel)
     subject = _subject(kernel, dtype, accumulation, library, device)
     cases = [
@@ -81,24 +79,6 @@ def identify(
     listed = "of any arguments" if names is None else f"({', '.join(names)})"
     found = Identification(name, tuple(x for x, _ in ranked), unfit, listed)
     return found if found.matches else _explained(found, [each for _, each in ranked], subject, cases[1])
-
-
-def _by_its_names(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that takes anything besides what it names, by what it names: that tells which systems fit."""
-    try:
-        known = inspect.signature(kernel)
-    except (TypeError, ValueError):
-        return kernel
-    named = [x for x in known.parameters.values() if x.kind not in (x.VAR_KEYWORD, x.VAR_POSITIONAL)]
-    if not named or len(named) == len(known.parameters):
-        return kernel
-
-    def called(**arguments: Any) -> Any:
-        return kernel(**arguments)
-
-    vars(called)["__signature__"] = known.replace(parameters=named)
-    called.__qualname__ = getattr(kernel, "__qualname__", type(kernel).__name__)
-    return called
 
 
 def _subject(

@@ -23,6 +23,7 @@ from attnproof.oracle.localising import localised
 from attnproof.oracle.report import KernelReport
 from attnproof.oracle.subject import Misbehaved, Subject
 from attnproof.oracle.trials import Trial
+from attnproof.oracle.values import has_groups
 
 Effort = Literal["quick", "usual", "deep"]
 
@@ -64,8 +65,7 @@ def check_kernel(
         done: called with each finding as it comes.
 
     Raises:
-        WrongConvention: the layout doesn't fit the kernel's signature.
-        ValueError: no such precision, library or derivation.
+        WrongConvention: the layout doesn't fit the kernel's signature, or there is no such precision or library.
     """
     begun = perf_counter()
     library = library or arrays.usual_library()
@@ -74,7 +74,8 @@ def check_kernel(
         arrays.check(library, precision)
     convention = convention_of(kernel, derivation, layout, constants, chunk_size)
     subject = Subject(kernel, convention, library, dtype, accumulation, device)
-    whole = Case(2 * chunk_size + 3, seed=seed, chunk_size=chunk_size, with_state=convention.state is not None)
+    state, groups = convention.state is not None, 2 if has_groups(subject) else 1
+    whole = Case(2 * chunk_size + 3, seed=seed, chunk_size=chunk_size, with_state=state, groups=groups)
     findings = []
     for finding in _findings(subject, whole, chosen(effort, backward), case, backward):
         findings.append(finding)

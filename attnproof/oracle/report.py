@@ -47,7 +47,8 @@ class KernelReport:
             raise AssertionError(str(self))
 
     def __str__(self) -> str:
-        word = "computes" if self.ok else "doesn't compute"
+        refuted = any(x.verdict == "refuted" for x in self.findings)
+        word = "computes" if self.ok else "doesn't compute" if refuted else "isn't shown to compute"
         precision = self.dtype if self.accumulation == self.dtype else f"{self.dtype} with sums in {self.accumulation}"
         lines = [f"{self.kernel} {word} {self.title} in {precision} ({self.seconds:.1f} s)"]
         if self.diagnosis:

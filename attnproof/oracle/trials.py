@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from attnproof.catalogue import load_catalogue
-from attnproof.implementation_cases import Case, drawn
+from attnproof.implementation_cases import QUERIES, Case, drawn
 from attnproof.oracle.conventions import OUTPUT, Convention
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
 from derivations.language import V, d_v, n
@@ -107,11 +107,19 @@ class Trial:
         gates = {self._symbol(x): x.scale for x in self.subject.convention.arguments if is_gate(x, self.subject)}
         return {x: 1 - np.log(np.maximum(self.env[x], 1e-300)) for x, scale in gates.items() if scale != "linear"}
 
+    @property
+    def cumulated(self) -> list[Any]:
+        """The gates of single tokens, whose logarithms kernels sum up."""
+        gates = [self._symbol(x) for x in self.subject.convention.arguments if is_gate(x, self.subject)]
+        return [x for x in gates if x.shape[0] == n]
+
     def _tolerances(self) -> dict[str, np.ndarray]:
         own, rng = self.rounded_by_the_kernel(), np.random.default_rng((self.case.seed, 1))
         with np.errstate(divide="ignore", invalid="ignore"):
             each = [
-                tolerances_of(form, self.env, self.subject.unit_roundoff, rng, own, self.subject.of_sums)
+                tolerances_of(
+                    form, self.env, self.subject.unit_roundoff, rng, own, self.subject.of_sums, self.cumulated
+                )
                 for form in forms_of(self.subject.convention.derivation)
             ]
         return {name: np.maximum.reduce(own) for name, own in zip(self.names, zip(*each, strict=True), strict=True)}
@@ -143,6 +151,15 @@ class Trial:
         bad = np.flatnonzero((ratio > 1).any(axis=0) & (name == OUTPUT))
         where = self._place(name, error, ratio) if ratio.size else ""
         return Gap(name, float(ratio.max(initial=0.0)), where, int(bad[0]) if len(bad) else None, sharpness)
+
+    @property
+    def linear_in_queries(self) -> bool:
+        """Whether half the queries give half the output, and the same states."""
+        symbols = symbols_of(self.subject.convention.derivation)
+        queries = [x for name, x in symbols.items() if name in QUERIES and x in self.env]
+        halved = self._computed({**self.env, **{x: self.env[x] / 2 for x in queries}})
+        same = halved | {OUTPUT: 2 * halved[OUTPUT]}
+        return all(np.allclose(same[x], self.values[x], rtol=1e-9, atol=1e-12) for x in self.names)
 
     @property
     def overflows(self) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from attnproof.implementation_cases import FAMILIES, Case
-from attnproof.oracle.conventions import OUTPUT, parameters
+from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.findings import Finding, broken, compared, described_case, said, skipped
 from attnproof.oracle.subject import Misbehaved, Subject
 from attnproof.oracle.trials import Trial, is_gate
@@ -104,12 +104,12 @@ def scale(subject: Subject, case: Case) -> Finding:
     """Linear in the values and their states; and in the kernel's own `scale`, if it has one."""
     name, own = "scale", replace(case, tokens=case.chunk_size + 3)
     found = compared(name, subject, [replace(own, value_scale=factor) for factor in (2.0**-8, 2.0**6)])
-    if found.verdict != "holds" or "scale" not in (parameters(subject.kernel) or subject.convention.constants):
-        return found
-    if subject.convention.constants.get("scale") != 1.0:
+    if found.verdict != "holds" or subject.convention.constants.get("scale") != 1.0:
         return found
     try:
         trial = Trial(subject, own)
+        if not trial.linear_in_queries:  # as a softmax isn't
+            return found
         returned = subject.call(trial.arguments, scale=0.5)
         gaps = trial.gaps(returned | {OUTPUT: 2 * returned[OUTPUT]})
     except Misbehaved as error:

@@ -44,6 +44,14 @@ class RoundingNoise(Floats):
         """`value` with a relative error of `size` roundings in each entry."""
         return self._noisy(value, abs(value) * size)
 
+    def from_cumulated_logarithms(self, gates: Value) -> Value:
+        """Gates, `... n k`, as kernels compute products of them: as exponentials of differences of cumulated
+        logarithms, each of which is rounded. What lies between tokens j and i is off by the roundings of two sums.
+        """
+        sums = np.cumsum(np.log(np.maximum(gates, 1e-300)), axis=-2)
+        off = self.of_sums * abs(sums) * self.rng.uniform(-1, 1, sums.shape)
+        return gates * np.exp(np.diff(off, axis=-2, prepend=0.0))
+
     def _operand(self, value: Value) -> Value:
         """What goes into a product: rounded once more where it comes from a wider precision."""
         return value if self.of_sums == self.noise_level else self._noisy(value, level=self.noise_level)

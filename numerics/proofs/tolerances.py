@@ -6,7 +6,7 @@ The value is evaluated several times with noise of the unit roundoff u after eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,7 @@ def tolerances_of(
     rng: np.random.Generator,
     computed: Mapping[Any, np.ndarray | float] | None = None,
     of_sums: float | None = None,
+    cumulated: Collection[Any] = (),
 ) -> list[np.ndarray]:
     """How far a kernel that computes a form in this order may be off: for the output and each final state, per row.
 
@@ -103,9 +104,10 @@ def tolerances_of(
             error of each entry in units of that of sums.
         of_sums: the unit roundoff of sums, where that isn't u: 2^-24 for a kernel that takes products of bfloat16
             numbers and keeps sums and states in float32.
+        cumulated: gates whose products are taken as exponentials of differences of cumulated logarithms.
     """
     return tolerances_of_values(
-        lambda own, algebra: _values(run(form, own, algebra)), env, unit_roundoff, rng, computed, of_sums
+        lambda own, algebra: _values(run(form, own, algebra)), env, unit_roundoff, rng, computed, of_sums, cumulated
     )
 
 
@@ -116,6 +118,7 @@ def tolerances_of_values(
     rng: np.random.Generator,
     computed: Mapping[Any, np.ndarray | float] | None = None,
     of_sums: float | None = None,
+    cumulated: Collection[Any] = (),
 ) -> list[np.ndarray]:
     """The same for whatever several values are computed together, given the environment and the number system."""
     clean = values(env, numpy_float64())
@@ -123,6 +126,7 @@ def tolerances_of_values(
     noise = RoundingNoise(level, rng, level if of_sums is None else level * of_sums / unit_roundoff)
     repeated = _repeated(env, DRAWS_FOR_A_KERNEL)
     rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
+    rounded |= {x: noise.from_cumulated_logarithms(rounded.get(x, repeated[x])) for x in cumulated}
     noisy = values({**repeated, **rounded}, noise)
     return [
         _tolerance(_deviation(drawn) * (unit_roundoff / level), abs(value).max(axis=-1), unit_roundoff, of_sums)

@@ -1,0 +1,116 @@
+"""Ways of calling that the oracle must take as they are, and honest orders of operations that it must not refute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracle_kernels import BLOCK
+from oracle_kernels import gated_deltanet as of_fla
+from torch import Tensor
+
+import attnproof
+from attnproof.oracle.conventions import WrongConvention, convention_of, parameters
+
+
+def in_parallel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, fault: bool = False) -> Tensor:
+    """Decayed attention as one matrix: exp of differences of cumulated logarithms, whose backward sums from the end."""
+    q, k = (x.repeat_interleave(v.shape[2] // x.shape[2], 2) for x in (q, k))
+    sums = g.cumsum(1)
+    between = (sums[:, :, None] - sums[:, None]).permute(0, 3, 1, 2)
+    kept = torch.ones(q.shape[1], q.shape[1]).tril().bool()
+    scores = torch.einsum("bihk,bjhk->bhij", q, k) * between.masked_fill(~kept, -torch.inf).exp()
+    return torch.einsum("bhij,bjhv->bihv", scores * 1.001 if fault else scores, v)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cumulated_logarithms_are_honest(dtype: str) -> None:
+    """Their rounding is that of the sums, and so is that of the derivative by a gate."""
+    options = {"dtype": dtype, "chunk_size": 16, "effort": "quick"}
+    report = attnproof.check_kernel(in_parallel, "decay", "fla", **options)
+    assert report.ok, str(report)
+    assert max(x.ratio for x in report.findings) < 0.6
+    assert not attnproof.check_kernel(in_parallel, "decay", "fla", **options, constants={"fault": True}).ok
+
+
+def test_a_kernel_that_takes_anything_besides_what_it_names() -> None:
+    inner = of_fla()
+
+    def kernel(q: Any, k: Any, v: Any, g: Any, beta: Any, initial_state: Any = None, **others: Any) -> Any:
+        return inner(q, k, v, g, beta, 1.0, initial_state)
+
+    assert list(parameters(kernel) or ()) == ["q", "k", "v", "g", "beta", "initial_state"]
+    assert attnproof.check_kernel(kernel, "gated_deltanet", "fla", chunk_size=BLOCK, effort="quick").ok
+    with pytest.raises(WrongConvention, match="needs beta"):
+        convention_of(lambda q, k, v, g, **others: None, "gated_deltanet", "fla")
+    assert parameters(lambda **others: None) is None
+
+
+def test_as_many_query_heads_as_value_heads() -> None:
+    inner = of_fla()
+
+    def kernel(q: Any, k: Any, v: Any, g: Any, beta: Any, state: Any) -> Any:
+        assert q.shape[2] == v.shape[2]
+        assert 0 <= beta.min() <= beta.max() <= 1
+        return inner(q, k, v, g, beta, 1.0, state)
+
+    layout = {"q": "b t h k", "k": "b t h k", "v": "b t h v", "g": attnproof.log("b t h"), "beta": "b t h"}
+    layout |= {"state": "n h k v", "returns": {"O": "b t h v", "S": "n h k v"}}
+    report = attnproof.check_kernel(kernel, "gated_deltanet", layout, chunk_size=BLOCK, effort="quick")
+    assert report.ok, str(report)
+
+
+def test_a_rate_needs_a_step_and_an_argument_an_input() -> None:
+    with pytest.raises(WrongConvention, match="gated_deltanet has none"):
+        convention_of(of_fla(), "gated_deltanet", "mamba-ssm")
+    layout = {"q": "b t h k", "k": "b t h k", "v": attnproof.linear("b t g v", stands_for="W")}
+    with pytest.raises(WrongConvention, match="linear_attention has no input W; it has Q, K, V, S"):
+        convention_of(lambda q, k, v: None, "linear_attention", layout)
+
+
+def test_a_kernel_without_a_state_is_named_too() -> None:
+    def delta_rule(q: Tensor, k: Tensor, v: Tensor, fault: str = "") -> Tensor:
+        """Linear attention that corrects what it has written."""
+        q, k = (x.repeat_interleave(v.shape[2] // x.shape[2], 2) for x in (q, k))
+        state, rows = v.new_zeros(v.shape[0], v.shape[2], k.shape[-1], v.shape[-1]), []
+        for t in range(v.shape[1]):
+            error = v[:, t] - (state * k[:, t, ..., None]).sum(-2)
+            state = state + k[:, t, ..., None] * error[..., None, :]
+            rows.append((state * q[:, t, ..., None]).sum(-2))
+        return torch.stack(rows, 1)
+
+    layout = {"q": "b t h k", "k": "b t h k", "v": "b t g v", "returns": {"O": "b t g v"}}
+    report = attnproof.check_kernel(delta_rule, "linear_attention", layout, chunk_size=BLOCK, effort="quick")
+    assert report.diagnosis.startswith("it computes PaTH attention with W = K: S_t = S_{t-1} (I - w_t w_tᵀ)")
+
+
+def test_what_is_returned_besides_is_let_be() -> None:
+    def kernel(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        return in_parallel(q, k, v, g), g
+
+    layout = {"q": "b t h k", "k": "b t h k", "v": "b t g v", "g": attnproof.log("b t g"), "returns": {"O": "b t g v"}}
+    report = attnproof.check_kernel(kernel, "decay", layout, chunk_size=BLOCK)
+    assert report.ok, str(report)
+    assert "exact" in {x.check for x in report.findings if x.verdict == "holds"}
+
+
+def test_a_scalar_is_no_output() -> None:
+    report = attnproof.check_kernel(
+        lambda q, k, v: np.float32(0),
+        "linear_attention",
+        {"q": "b t h k", "k": "b t h k", "v": "b t g v", "returns": {"O": "b t g v"}},
+        library="numpy",
+        chunk_size=BLOCK,
+    )
+    assert "O has the shape ()" in str(report)
+
+
+def test_what_was_not_tested_is_not_called_wrong() -> None:
+    """Only the last tokens' gates are strong enough to show, and nothing is refuted."""
+    report = attnproof.check_kernel(
+        in_parallel, "decay", "fla", case=attnproof.Case(3, set_to=(("V", 0.0),)), chunk_size=BLOCK
+    )
+    assert not report.ok
+    assert "isn't shown to compute" in str(report)
