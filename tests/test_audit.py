@@ -25,7 +25,7 @@ from attnproof.audit.inner_loss import InnerLoss
 from attnproof.audit.markdown import markdown
 from attnproof.audit.record import as_expected, read
 from attnproof.audit.stated import Input, Stated
-from attnproof.audit.subjects import Expected, Kernel, Limit, Subject
+from attnproof.audit.subjects import Expected, Kernel, Subject
 from attnproof.audit.table import libraries
 from attnproof.audit.workers import Settings, Worker
 from attnproof.catalogue import load_catalogue
@@ -58,7 +58,6 @@ def test_the_table_is_well_formed(one: Subject) -> None:
     assert re.fullmatch(rf"{one.library.package}(\.\w+)*:\w+(\.\w+)*", one.home)
     assert one.derivation in load_catalogue().derivations
     assert bool(one.expected.checks) == bool(one.expected.says)
-    assert all(limit.why for limit in one.unclear.values())
     assert one.called
     if one.same_source:
         assert len({home.split(":")[1] for home in (one.home, *one.same_source)}) == 1
@@ -124,13 +123,6 @@ def test_a_missing_finding_is_unexpected() -> None:
     one = runnable("fla-core.linear_attn.recurrent")
     found = audited(replace(one, expected=Expected(frozenset({"lengths"}), "It is wrong.")), "quick", backward=False)
     assert (found["verdict"], found["expected"]) == ("agrees", False)
-
-
-def test_a_limit_explains_so_much_and_no_more() -> None:
-    one = runnable("fla-core.comba.recurrent")
-    checks = {"lengths": Limit("small errors", up_to=10.0)}
-    found = audited(replace(one, unclear=checks, expected=Expected(frozenset(), "")), "quick", backward=False)
-    assert {c["check"]: c["verdict"] for c in found["checks"]}["lengths"] == "refuted"
 
 
 def test_another_source_is_found() -> None:

@@ -168,7 +168,7 @@ def _smallest_not_finite(subject: Subject) -> tuple[str, str]:
 
 
 def _record(subject: Subject, judged: Judged) -> dict[str, Any]:
-    shown = [_check(subject, x) for x in judged.findings]
+    shown = [_check(x) for x in judged.findings]
     failed = {x["check"] for x in shown if x["verdict"] == "refuted"}
     tried = {x["check"] for x in shown}
     verdict: Verdict = "finding" if failed else "agrees" if _all_hold(shown) else "unclear"
@@ -188,13 +188,8 @@ def _all_hold(checks: Iterable[dict[str, Any]]) -> bool:
     return "holds" in verdicts and "vacuous" not in verdicts
 
 
-def _check(subject: Subject, finding: Finding) -> dict[str, Any]:
-    """One check. A failure that says nothing about the subject is unclear, with the reason."""
-    record = {key: value for key, value in finding.as_json().items() if key not in ("case", "tested")}
-    limit = subject.unclear.get(finding.check)
-    if finding.verdict == "refuted" and limit and finding.ratio <= limit.up_to:
-        return record | {"verdict": "unclear", "why": limit.why}
-    return record
+def _check(finding: Finding) -> dict[str, Any]:
+    return {key: value for key, value in finding.as_json().items() if key not in ("case", "tested")}
 
 
 def _about(subject: Subject) -> dict[str, Any]:

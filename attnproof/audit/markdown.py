@@ -33,17 +33,15 @@ The checks of [the oracle](oracle.md), and besides:
 - for TTT-Linear and Titans, *derivative of the loss*: one step, against automatic differentiation of the loss.
 - that the functions of several models of transformers have the same source; it is audited once.
 
-Error is the largest error over its tolerance among the checks that hold. A check that is listed as unclear failed for a
-reason that lies in the oracle or in how the function is called here:
-
-{unclear}
+Error is the largest error over its tolerance among the checks that hold. A subject is unclear if no check failed, but
+one tested nothing.
 """
 
 
 def markdown(recorded: Mapping[str, Any]) -> str:
     """The page."""
     subjects = recorded["subjects"]
-    parts = [_head(recorded), _findings(subjects), TRIED.format(unclear=_reasons(subjects))]
+    parts = [_head(recorded), _findings(subjects), TRIED]
     parts += [_library(name, subjects) for name in [x.name for x in libraries()] if _of(name, subjects)]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
@@ -89,11 +87,6 @@ def _code(replay: str) -> Iterator[str]:
         yield "```\n"
 
 
-def _reasons(subjects: Iterable[Mapping[str, Any]]) -> str:
-    reasons = {(c["check"], c["why"]) for x in subjects for c in x["checks"] if c["verdict"] == "unclear"}
-    return "\n".join(f"- {check}: {why}" for check, why in sorted(reasons)) or "None."
-
-
 def _of(library: str, subjects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [x for x in subjects if x["library"] == library]
 
@@ -105,11 +98,8 @@ def _library(name: str, subjects: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _row(x: Mapping[str, Any]) -> str:
-    by_verdict = {verdict: [c for c in x["checks"] if c["verdict"] == verdict] for verdict in ("holds", "unclear")}
-    tried = [c["check"] for c in x["checks"] if c["verdict"] not in ("skipped", "unclear")]
-    unclear = [c["check"] for c in by_verdict["unclear"]]
-    said = ", ".join(tried) + (f"; unclear: {', '.join(unclear)}" if unclear else "")
-    error = max((c["error_over_tolerance"] for c in by_verdict["holds"]), default=None)
+    said = ", ".join(c["check"] for c in x["checks"] if c["verdict"] != "skipped")
+    error = max((c["error_over_tolerance"] for c in x["checks"] if c["verdict"] == "holds"), default=None)
     verdict = f"{x['verdict']}: {x['why']}" if x["why"] else x["verdict"]
     linked = f"[{verdict}](#{_anchor(x['name'])})" if x["verdict"] == "finding" else verdict
     shown = "" if error is None else f"{error:.2g}"

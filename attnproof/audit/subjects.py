@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,19 +92,6 @@ def as_it_is(function: Any) -> Kernel:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """Why a failed check isn't to be trusted.
-
-    Attributes:
-        why: the reason.
-        up_to: the largest error over tolerance that the reason explains.
-    """
-
-    why: str
-    up_to: float = math.inf
-
-
-@dataclass(frozen=True)
 class Instead:
     """What a function that fails computes, as something that can be checked: with this adapter it must hold.
 
@@ -166,7 +152,6 @@ class Subject:
         needs: modules of the library that it imports, where they are loaded from files.
         same_source: other places whose source is the same to the letter; checked.
         expected: what is found.
-        unclear: checks whose failure isn't to be trusted.
     """
 
     name: str
@@ -182,7 +167,6 @@ class Subject:
     needs: tuple[str, ...] = ()
     same_source: tuple[str, ...] = ()
     expected: Expected = NOTHING
-    unclear: Mapping[str, Limit] = field(default_factory=dict)
 
     @property
     def confirmation(self) -> str:

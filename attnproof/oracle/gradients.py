@@ -168,8 +168,7 @@ def _wanted(
         scale = abs(factor) * np.ones_like(whole)
         allowed = (2 * own + trial.subject.unit_roundoff * abs(whole).max(axis=-1)) * scale.max(axis=-1)
         if str(symbol) in rounding:
-            gates = {str(x) for x in trial.rounded_by_the_kernel()}
-            by_logarithm = trial.env[symbol] if str(symbol) in gates else 1.0
+            by_logarithm = np.maximum(trial.env[symbol], 1e-300) if symbol in trial.gates else 1.0
             allowed = np.maximum(allowed, rounding[str(symbol)] * (scale / by_logarithm).max(axis=-1))
         if symbol in trial.cumulated:
             allowed = np.maximum(allowed, sums * (scale / np.maximum(trial.env[symbol], 1e-300)).max(axis=-1))

@@ -46,6 +46,8 @@ CLEAR = 4.0
 LARGEST = {"float64": 1.8e308, "float32": 3.4e38, "bfloat16": 3.4e38, "float16": 65504.0}
 NO_VALUE = (NoMeaning, StatementError, UndefinedValue, KeyError, ValueError, np.linalg.LinAlgError)
 """What a formula may raise that has no value on some input."""
+READ_BEFORE = {"comba": ("P",), "rwkv6": ("R",), "rwkv7": ("kappa",)}
+"""By derivation the inputs that read the state before the gate of their own token."""
 CARRY = "what is carried from block to block"
 
 
@@ -102,16 +104,28 @@ class Trial:
     def rounded_by_the_kernel(self) -> dict[Any, np.ndarray]:
         """Inputs of the statement that the kernel computes, with their errors in units of u: gates from logarithms.
 
-        An absolute error of a logarithm is a relative one of the gate, beside the rounding of exp.
+        An absolute error of a logarithm is a relative one of the gate, beside the rounding of exp. What reads the state
+        before its token's gate has the decays up to the token before, whose logarithms are those up to the token less
+        its own: they are off by a rounding of the sum, even over no token at all.
         """
         gates = {self._symbol(x): x.scale for x in self.subject.convention.arguments if is_gate(x, self.subject)}
-        return {x: 1 - np.log(np.maximum(self.env[x], 1e-300)) for x, scale in gates.items() if scale != "linear"}
+        logs = {x: np.log(np.maximum(self.env[x], 1e-300)) for x in gates}
+        errors = {x: 1 - logs[x] for x, scale in gates.items() if scale != "linear"}
+        for name in READ_BEFORE.get(self.subject.convention.derivation, ()):
+            errors[symbols_of(self.subject.convention.derivation)[name]] = sum(
+                abs(np.cumsum(logs[x], axis=-2)) for x in self.cumulated
+            )
+        return errors
+
+    @property
+    def gates(self) -> list[Any]:
+        """The gates among the inputs, on whatever scale the kernel takes them."""
+        return [self._symbol(x) for x in self.subject.convention.arguments if is_gate(x, self.subject)]
 
     @property
     def cumulated(self) -> list[Any]:
         """The gates of single tokens, whose logarithms kernels sum up."""
-        gates = [self._symbol(x) for x in self.subject.convention.arguments if is_gate(x, self.subject)]
-        return [x for x in gates if x.shape[0] == n]
+        return [x for x in self.gates if x.shape[0] == n]
 
     def _tolerances(self) -> dict[str, np.ndarray]:
         own, rng = self.rounded_by_the_kernel(), np.random.default_rng((self.case.seed, 1))
