@@ -17,7 +17,11 @@ from numerics.proofs import backward, counterexample, exact, field, floats, tole
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
 BLOCK = re.compile(r"<!-- (file|output): (.+?) -->\n```\w*\n(.*?)```", re.DOTALL)
-PROGRAMS = {"attnproof": [sys.executable, "-m", "attnproof"], "python": [sys.executable]}
+PROGRAMS = {
+    "attnproof": [sys.executable, "-m", "attnproof"],
+    "python": [sys.executable],
+    "pytest": [sys.executable, "-m", "pytest"],
+}
 
 
 class Output(NamedTuple):
