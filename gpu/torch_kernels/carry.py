@@ -2,8 +2,8 @@
 
     R_c = Q_c S_c,   U_c = V_c - W_c S_c,   S_{c+1} = D_c . S_c + K_c^T U_c + X_c
 
-S_c is `d_k d_v`, the state before chunk c. All else is known for every chunk before the loop starts. The loop reads each
-state while it is in the caches, so that the states, which are larger than all that is read from them, needn't be stored.
+S_c is `d_k d_v`, the state before chunk c. All else is known for every chunk before the loop starts. The loop reads
+each state while it is in the caches: the states, which are larger than all that is read from them, needn't be stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 
 class Carried(NamedTuple):
-    """For each chunk R, what is read, and U, what is written, `chunks heads chunk v`; and each sequence's last state."""
+    """For each chunk R, what is read, and U, what is written, `chunks heads chunk v`; for each sequence the last state."""
 
     read: Tensor
     written: Tensor

@@ -30,7 +30,7 @@ STATES: dict[str, Row] = {
     "mesanet": ("recurrence", "recurrence", REGRESSED),
 }
 """By derivation: the forms that the chunkwise and the recurrent implementation have the order of, and the results."""
-ATTENTION = {"forgetting_attention": "matrix", "deltaformer": "matrix"}
+ATTENTION = {"forgetting_attention": "matrix", "path_fox": "matrix", "deltaformer": "matrix"}
 """By derivation without a state: the form."""
 OPTIONS: dict[str, dict[str, tuple[int, ...]]] = {
     "chunkwise": {"chunk_size": (16, 64, 128)},
