@@ -38,7 +38,7 @@ from attnproof.implementation_cases import Case, called, drawn, errors_over_tole
 from gpu.registry import Implementation, implementations
 
 PACKAGES = ("attnproof", "array-api-compat", "cupy", "cupy-cuda12x", "cupy-cuda13x", "numpy", "torch", "triton")
-QUADRATIC = ("deltaformer", "forgetting_attention", "path_attention", "softmax_attention")
+QUADRATIC = ("deltaformer", "forgetting_attention", "path_attention", "path_fox")
 """What may be an n x n matrix in its statement: it is judged on shorter sequences."""
 REPEATS = 5
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch_cases import BY_NAME, case_for, ratios, tensors
+from torch_cases import BY_NAME, called, case_for, ratios, tensors
 
 from attnproof.exactly import compare_exactly
 from gpu.torch_kernels import carry, chunks, decays, gated_deltanet, gla, linear_attention, rwkv7
@@ -91,11 +91,12 @@ PLANTED: list[tuple[str, Plant]] = [
 @pytest.mark.parametrize(("name", "plant"), PLANTED, ids=lambda x: getattr(x, "__name__", x))
 def test_a_planted_error_is_found(name: str, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     implementation = BY_NAME[name]
-    case = case_for(implementation, 40, dtype=torch.float32)
-    inputs = tensors(implementation, case)
-    assert max(ratios(implementation, implementation.load()(**inputs, chunk_size=16), inputs, case)) <= 1
+    case = case_for(40)
+    inputs = tensors(implementation, case, "float32")
+    worst = lambda: max(ratios(implementation, called(implementation, inputs, 16), inputs, case, "float32"))
+    assert worst() <= 1
     plant(monkeypatch)
-    assert max(ratios(implementation, implementation.load()(**inputs, chunk_size=16), inputs, case)) > 10
+    assert worst() > 10
 
 
 def _backward_of_the_carry_without_decay(original: Any) -> Any:

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 
 class Carried(NamedTuple):
-    """For each chunk R, what is read, and U, what is written, `chunks heads chunk v`; for each sequence the last state."""
+    """Of each chunk R, which is read, and U, which is written, `chunks heads chunk v`; each sequence's last state."""
 
     read: Tensor
     written: Tensor
