@@ -17,9 +17,9 @@ X = Sequence("X", n, n)  # any scores
 A = scores(M, M_strict)
 
 matrix = Closed(softmax(A + log(Gamma)) @ V)
-faded = mean_of_values(exp(X).hadamard(Gamma))
+decayed = mean_of_values(exp(A).hadamard(Gamma))
 biased = mean_of_values(exp(X - ones @ c.T + log(M)))
-path = Closed(softmax(A + log(M)) @ V)  # PaTH as the paper has it, with its softmax
+softmax_of_scores = Closed(softmax(X + log(M)) @ V)  # PaTH as the paper has it, with its softmax, if X is A
 
 # neighbours: gates that fade the scores, and no normaliser
 scores_fade = Closed(softmax(scores(Gamma, Gamma_strict) + log(M)) @ V)
@@ -29,25 +29,25 @@ path_fox = Derivation(
     "path_fox",
     title="PaTH-FoX",
     summary="Softmax attention with the positions of PaTH in its scores and the gates of FoX on its weights.",
-    forms={"matrix": matrix, "path": path},
+    forms={"matrix": matrix, "decayed": decayed},
     identities=[
         Identity(
             "log_decay_is_a_factor",
-            Closed(softmax(X + log(Gamma)) @ V),
-            faded,
-            says="Whatever the scores, adding log Gamma to them is multiplying their exponentials by Gamma.",
+            matrix,
+            decayed,
+            says="Adding log Gamma to the scores is multiplying their exponentials by Gamma.",
         ),
         Identity(
             "decay_is_a_bias",
-            faded.substitute(of_logarithms),
+            mean_of_values(exp(X).hadamard(Gamma)).substitute(of_logarithms),
             biased.substitute({c: summed}),
-            says="It is adding -c_j: the logarithms of the gates up to the key's own.",
+            says="Whatever the scores, it is adding -c_j: the logarithms of the gates up to the key's own.",
         ),
         Identity(
             "no_gate_is_path",
-            matrix.substitute({gamma: ones}),
-            path,
-            says="With gates of one, log gates of zero, it is PaTH with its softmax.",
+            Closed(softmax(X + log(Gamma)) @ V).substitute({gamma: ones}),
+            softmax_of_scores,
+            says="With gates of one, log gates of zero, the softmax of the scores is left: PaTH.",
         ),
         Identity(
             "no_strength_is_fox",
