@@ -8,7 +8,7 @@ Yang et al. 2025 (arXiv 2505.16381); the gates are those of forgetting attention
 
 from derivations.forgetting_attention import c, of_logarithms, ones, summed
 from derivations.forgetting_attention import matrix as forgetting_attention
-from derivations.language import Closed, Derivation, Gamma, Gamma_strict, Identity, M, M_strict, Reduction
+from derivations.language import Closed, Derivation, Gamma, Identity, M, M_strict, Reduction
 from derivations.language import Sequence, Source, V, Zeros, beta, d_k, exp, gamma, log, n, softmax
 from derivations.path_attention import W, scores
 from derivations.softmax_attention import mean_of_values
@@ -21,8 +21,8 @@ decayed = mean_of_values(exp(A).hadamard(Gamma))
 biased = mean_of_values(exp(X - ones @ c.T + log(M)))
 softmax_of_scores = Closed(softmax(X + log(M)) @ V)  # PaTH as the paper has it, with its softmax, if X is A
 
-# neighbours: gates that fade the scores, and no normaliser
-scores_fade = Closed(softmax(scores(Gamma, Gamma_strict) + log(M)) @ V)
+# neighbours: gates outside of the softmax, and no normaliser
+outside = Closed(softmax(A + log(M)).hadamard(Gamma) @ V)
 numerator = Closed(exp(A).hadamard(Gamma) @ V)
 
 path_fox = Derivation(
@@ -65,11 +65,11 @@ path_fox = Derivation(
             says="With w = 0 too.",
         ),
         Identity(
-            "gates_on_the_scores",
+            "gates_outside_the_softmax",
             matrix,
-            scores_fade,
+            outside,
             expected="refuted",
-            says="A gate on each factor of the product fades the scores, towards a weight of one, not the weights.",
+            says="Gates that multiply the softmax from outside shrink the output: the weights don't add up to one.",
         ),
         Identity(
             "mask_left_out",
