@@ -39,7 +39,7 @@ def carry(
     Args:
         decay: D, `chunks heads 1 1` or `chunks heads k 1`.
         keys: K, `chunks heads chunk k`.
-        values: V, `chunks heads chunk v`.
+        values: V, `chunks heads chunk v`; where something is removed and nothing differentiated, U is written over it.
         queries: Q, `chunks heads chunk k`.
         state: the state before the first chunk, `sequences heads k v`.
         counts: how many sequences have a chunk at each step.
@@ -110,8 +110,10 @@ class Carrying(torch.autograd.Function):
         state: Tensor,
         counts: tuple[int, ...],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        last, written, read = state.clone(), values.clone(), torch.empty_like(values)
-        before = state.new_empty(decay.shape[0], *state.shape[1:]) if any(ctx.needs_input_grad) else None
+        differentiated = any(ctx.needs_input_grad)
+        last, read = state.clone(), torch.empty_like(values)
+        written = values.clone() if differentiated else values
+        before = state.new_empty(decay.shape[0], *state.shape[1:]) if differentiated else None
         steps = _by_steps(counts, before, decay, keys.mT, written, queries, read, removing, added)
         for kept, fade, key, write, query, out, remove, more in steps:
             here = last[: len(fade)]
