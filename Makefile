@@ -11,7 +11,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help verify test test-deep lint audit benchmark docs gpu-evidence clean
+.PHONY: help verify test test-deep lint audit bench docs gpu-evidence clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/:.*## /|/' | while IFS='|' read -r name text; do \
@@ -35,9 +35,11 @@ lint: $(VENV)/.lint  ## Style, formatting and types
 audit: $(VENV)/.audit  ## Hold other libraries' kernels against the statements; installs transformers and others
 	$(BIN)/attnproof audit --backward $(ARGS)
 
-benchmark: $(VENV)/.core  ## Time the rungs, and compare with SymPy's own matrices
-	$(BIN)/python benchmarks/verify_speed.py
-	$(BIN)/python benchmarks/against_sympy.py
+bench: $(VENV)/.audit  ## Run all benchmarks: tables on the screen, JSON in build/bench; installs transformers
+	@mkdir -p build/bench
+	$(BIN)/python benchmarks/verify_speed.py --json build/bench/verify_speed.json
+	$(BIN)/python benchmarks/against_sympy.py --json build/bench/against_sympy.json
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/torch_kernels.py --json build/bench/torch_kernels.json
 
 docs: $(VENV)/.docs  ## Write the pages into docs/site
 	$(BIN)/attnproof docs $(ARGS)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
     from attnproof.catalogue import BrokenModule, Catalogue, CatalogueError, load_catalogue
-    from attnproof.exactly import exact
+    from attnproof.exactly import ExactRun, compare_exactly, exact
     from attnproof.implementation_cases import Case
     from attnproof.oracle.conventions import linear, log, log2, rate
     from attnproof.oracle.identification import Identification
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from attnproof.oracle.judging import check_kernel
     from attnproof.oracle.report import KernelReport
     from attnproof.verification import Verification, verify
+    from gpu.exact_mode.errors import NoExactMeaning
+    from gpu.registry import Argument, Implementation
     from numerics.evidence import Counterexample, Evidence
+    from numerics.exact_runs import Comparison
+    from numerics.head_layouts import HeadSizes
     from numerics.proofs.facts import counted
     from numerics.proofs.ladder import Report
     from numerics.proofs.tolerances import tolerances_of
@@ -35,17 +39,24 @@ if TYPE_CHECKING:
     __version__: str
 
 HOMES = {
+    "Argument": "gpu.registry",
     "BrokenModule": "attnproof.catalogue",
     "Case": "attnproof.implementation_cases",
     "Catalogue": "attnproof.catalogue",
     "CatalogueError": "attnproof.catalogue",
+    "Comparison": "numerics.exact_runs",
     "Counterexample": "numerics.evidence",
     "Evidence": "numerics.evidence",
+    "ExactRun": "attnproof.exactly",
+    "HeadSizes": "numerics.head_layouts",
     "Identification": "attnproof.oracle.identification",
+    "Implementation": "gpu.registry",
     "KernelReport": "attnproof.oracle.report",
+    "NoExactMeaning": "gpu.exact_mode.errors",
     "Report": "numerics.proofs.ladder",
     "Verification": "attnproof.verification",
     "check_kernel": "attnproof.oracle.judging",
+    "compare_exactly": "attnproof.exactly",
     "counted": "numerics.proofs.facts",
     "exact": "attnproof.exactly",
     "identify": "attnproof.oracle.identifying",
@@ -60,18 +71,25 @@ HOMES = {
 """Where each name of the API lives."""
 
 __all__ = [
+    "Argument",
     "BrokenModule",
     "Case",
     "Catalogue",
     "CatalogueError",
+    "Comparison",
     "Counterexample",
     "Evidence",
+    "ExactRun",
+    "HeadSizes",
     "Identification",
+    "Implementation",
     "KernelReport",
+    "NoExactMeaning",
     "Report",
     "Verification",
     "__version__",
     "check_kernel",
+    "compare_exactly",
     "counted",
     "exact",
     "identify",

@@ -38,7 +38,7 @@ from attnproof.implementation_cases import Case, called, drawn, errors_over_tole
 from gpu.registry import Implementation, implementations
 
 PACKAGES = ("attnproof", "array-api-compat", "cupy", "cupy-cuda12x", "cupy-cuda13x", "numpy", "torch", "triton")
-QUADRATIC = ("deltaformer", "forgetting_attention", "path_attention", "softmax_attention")
+QUADRATIC = ("deltaformer", "forgetting_attention", "path_attention", "path_fox")
 """What may be an n x n matrix in its statement: it is judged on shorter sequences."""
 REPEATS = 5
 
@@ -119,6 +119,7 @@ class Measured:
     """What one implementation did in one precision.
 
     Attributes:
+        tokens: the length of each case, as it was judged.
         errors: for each case the largest error in units of its tolerance, by the name of what is returned.
         seconds: the median time of a call on `TIMED`; None where it failed.
         failure: what stopped it.
@@ -126,6 +127,7 @@ class Measured:
 
     implementation: str
     dtype: str
+    tokens: list[int]
     errors: list[dict[str, float]]
     seconds: float | None
     failure: str | None = None
@@ -145,11 +147,14 @@ def measure(
     implementation: Implementation, dtype: str, library: Library, cases: Sequence[Case], timed: Case
 ) -> Measured:
     """Errors in each case and the time of one more. An exception is recorded, and doesn't stop the others."""
+    judged = [_judged(implementation, case) for case in cases]
+    lengths = [case.tokens for case in judged]
     try:
-        errors = [_errors(implementation, dtype, library, _judged(implementation, case)) for case in cases]
-        return Measured(implementation.name, dtype, errors, _seconds(implementation, dtype, library, timed))
+        errors = [_errors(implementation, dtype, library, case) for case in judged]
+        seconds = _seconds(implementation, dtype, library, timed)
+        return Measured(implementation.name, dtype, lengths, errors, seconds)
     except Exception as error:
-        return Measured(implementation.name, dtype, [], None, f"{type(error).__name__}: {error}")
+        return Measured(implementation.name, dtype, lengths, [], None, f"{type(error).__name__}: {error}")
 
 
 def _judged(implementation: Implementation, case: Case) -> Case:

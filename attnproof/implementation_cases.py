@@ -6,7 +6,7 @@ represents them. What is tolerated is derived from rounding noise in the order o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -27,11 +27,17 @@ from numerics.run import run
 FAMILIES = ("plain", "repeated keys", "orthogonal keys", "zero keys", "large keys")
 QUERIES = ("Q", "R", "C")
 STRENGTHS = ("beta", "eta", "Delta")
+WRITTEN = ("K", "B")
+"""Keys that values are written along, and not what is removed along: a removal of length three grows without end."""
 FEATURES = ("phi_Q", "phi_K", "z")
 """What has to be positive, since its sums are divided by."""
 STRONGEST_BLOCK = 320.0
 """exp(-320) is far from where float64 underflows, and what it multiplies is too small to count."""
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
+LARGEST = {"float16": 65504.0, "bfloat16": 2.0**127 * (2 - 2.0**-7)}
+LEAST = {"float16": 2.0**-14, "bfloat16": 2.0**-126}
+"""The largest and the least normal number of a narrow precision."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -48,6 +54,7 @@ class Case:
         seed: where everything is drawn from.
         batch, heads, groups, key_width, value_width: b, h, g / h, k and v.
         chunk_size: the blocks of a chunkwise form.
+        lengths: of packed sequences, which together have as many tokens; None where they aren't packed.
         set_to: inputs of the statement that are a number everywhere, or another input: (("beta", 0.0), ("P", "K")).
         value_scale: a factor of values, and of the states that are made of them.
     """
@@ -63,6 +70,7 @@ class Case:
     key_width: int = 6
     value_width: int = 4
     chunk_size: int = 16
+    lengths: tuple[int, ...] | None = None
     set_to: tuple[tuple[str, float | str], ...] = ()
     value_scale: float = 1.0
 
@@ -76,13 +84,35 @@ class Case:
         """The sizes of the arguments. A statement about one pair of channels has d_k = 2."""
         pairs = any(x.shape == (n, 2) for x in named(implementation).values())
         width, value_heads = 2 if pairs else self.key_width, self.heads * self.groups
-        return HeadSizes(self.tokens, width, self.value_width, self.heads, value_heads, self.batch)
+        return HeadSizes(self.tokens, width, self.value_width, self.heads, value_heads, self.batch, self.lengths)
 
 
 def statement(implementation: Implementation) -> Form:
     """The form that an implementation computes."""
-    form: Form = getattr(import_module(f"derivations.{implementation.derivation}"), implementation.form)
+    return _form(implementation, implementation.form)
+
+
+def _form(implementation: Implementation, name: str) -> Form:
+    form: Form = getattr(import_module(f"derivations.{implementation.derivation}"), name)
     return form
+
+
+def largest_tolerances(
+    orders: Sequence[Form],
+    env: Environment,
+    unit_roundoff: float,
+    rng: np.random.Generator,
+    computed: Mapping[Any, np.ndarray | float],
+    of_sums: float | None = None,
+    cumulated: Collection[Any] = (),
+) -> list[np.ndarray]:
+    """How far a kernel may be off that computes in the order of any of these forms: the largest of their tolerances.
+
+    For the output and each state, per row; the other arguments are those of `tolerances_of`.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):  # the logarithm of a mask
+        each = [tolerances_of(form, env, unit_roundoff, rng, computed, of_sums, cumulated) for form in orders]
+    return [np.maximum.reduce(own) for own in zip(*each, strict=True)]
 
 
 def named(implementation: Implementation) -> dict[str, Any]:
@@ -124,12 +154,13 @@ def _drawn(argument: Argument, implementation: Implementation, case: Case) -> np
     if argument.layout in ("b t g", "b t g k") or symbol in STRENGTHS:
         return rng.uniform(0.05, 1, shape)
     if argument.layout == "b t h k" and symbol not in QUERIES:
-        return _keys(rng, shape, case.family)
+        keys = _keys(rng, shape, case.family)
+        return 3 * keys if case.family == "large keys" and symbol in WRITTEN else keys
     return rng.normal(size=shape)
 
 
 def _keys(rng: np.random.Generator, shape: tuple[int, ...], family: str) -> np.ndarray:
-    """Keys of length one (three if large, shorter if orthogonal), tokens along the second dimension."""
+    """Keys of length one (shorter if orthogonal), tokens along the second dimension."""
     keys = rng.normal(size=shape)
     keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
     if family == "repeated keys":
@@ -141,7 +172,7 @@ def _keys(rng: np.random.Generator, shape: tuple[int, ...], family: str) -> np.n
         return basis[np.arange(shape[1]) % shape[-1]][None, :, None, :] * rng.uniform(0.5, 1, (*shape[:-1], 1))
     if family == "zero keys":
         return keys * (rng.random((*shape[:-1], 1)) > 0.25)
-    return keys * 3 if family == "large keys" else keys
+    return keys
 
 
 def environment(implementation: Implementation, arguments: Arrays, case: Case) -> Environment:
@@ -185,21 +216,36 @@ def errors_over_tolerance(
         case: the case that these were drawn for.
         dtype: the precision that it computed in.
     """
-    form, env = statement(implementation), environment(implementation, arguments, case)
     symbols, sizes = named(implementation), case.sizes(implementation)
-    exact = run(form, env, numpy_float64())
-    # an absolute error of the logarithm is a relative one of the gate, beside the rounding of exp
-    gates = [symbols[x.stands_for] for x in implementation.arguments if x.scale == "log"]
-    computed = {gate: 1 - np.log(env[gate]) for gate in gates}
-    rng = np.random.default_rng((case.seed, 1))
-    tolerances = tolerances_of(form, env, UNIT_ROUNDOFF[dtype], rng, computed)
-    names = ["O", *map(str, form.states)]
-    expected = dict(zip(names, zip((exact.output, *exact.states), tolerances, strict=True), strict=True))
+    expected = _expected(implementation, environment(implementation, arguments, case), case, dtype)
     ratios = {}
     for (name, layout), value in zip(implementation.returns, returned, strict=True):
         wanted, tolerance = expected[name]
         error = abs(as_stated(value, layout, symbols[name], sizes) - wanted).max(axis=-1)
+        if name == "O" and dtype in LARGEST:  # what overflows isn't compared
+            error = np.where(abs(wanted).max(axis=-1) > LARGEST[dtype], 0.0, error)
         with np.errstate(over="ignore"):  # what is far off may be infinitely far off
             over = np.where(error > 0, error / np.maximum(tolerance, 1e-300), error)
         ratios[name] = float(np.max(over, initial=0.0))  # np.max keeps NaN, which is no agreement
     return ratios
+
+
+Expected = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+def _expected(implementation: Implementation, env: Environment, case: Case, dtype: str) -> Expected:
+    """The statement's values with their tolerances: the output and the last states, by name."""
+    form, symbols = statement(implementation), named(implementation)
+    with np.errstate(divide="ignore"):  # the logarithm of a mask
+        exact = run(form, env, numpy_float64())
+    # an absolute error of the logarithm is a relative one of the gate, beside the rounding of exp
+    gates = [symbols[x.stands_for] for x in implementation.arguments if x.scale == "log"]
+    computed = {gate: 1 - np.log(np.maximum(env[gate], 1e-300)) for gate in gates}
+    orders = [form, *(_form(implementation, name) for name in implementation.orders)]
+    unit_roundoff = UNIT_ROUNDOFF[COMPUTED_IN.get(dtype, dtype)]
+    tolerances = largest_tolerances(orders, env, unit_roundoff, np.random.default_rng((case.seed, 1)), computed)
+    if dtype in COMPUTED_IN:  # the output is rounded once more, below the least normal number to its multiples
+        size = abs(exact.output).max(axis=-1)
+        tolerances[0] = tolerances[0] + UNIT_ROUNDOFF[dtype] * np.maximum(size, LEAST[dtype])
+    names = ["O", *map(str, form.states)]
+    return dict(zip(names, zip((exact.output, *exact.states), tolerances, strict=True), strict=True))

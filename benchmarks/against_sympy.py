@@ -1,6 +1,6 @@
 """The exact rung against SymPy's own matrices: the same identities at the same sizes, and the ratio of the times.
 
-    python benchmarks/against_sympy.py [--limit SECONDS] [--tokens N]... [ID ...]
+    python benchmarks/against_sympy.py [--limit SECONDS] [--tokens N]... [--json FILE] [ID ...]
 
 SymPy's side is what one would write by hand: `Matrix` products, `LUsolve` for an inverse, recurrences unrolled token
 by token, and then `expand`, `cancel` or `simplify` on each entry of left - right. It is driven by the same walk over
@@ -11,9 +11,11 @@ is taken inside it, without start and imports.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -116,19 +118,22 @@ def cell(ours: float, measured: tuple[float, bool] | None, limit: float) -> str:
     return f"{seconds:.3g} s, {seconds / ours:.0f} x" + ("" if shown else ", not shown")
 
 
-def rows_of(name: str, tokens: Sequence[int], limit: float) -> None:
-    """Prints the rows of one identity. A method that didn't end isn't tried at a larger size."""
+def rows_of(name: str, tokens: Sequence[int], limit: float) -> Iterator[dict[str, Any]]:
+    """Prints the rows of one identity, and yields them. A method that didn't end isn't tried at a larger size."""
     given_up: set[str] = set()
     for length in tokens:
         ours = measure_apart(name, length, OURS, limit)
         if ours is None or not ours[1]:
             raise SystemExit(f"the exact rung doesn't show {name} at n = {length} within {limit:g} s")
+        row: dict[str, Any] = {"identity": name, "tokens": length, OURS: ours[0]}
         cells = []
         for method in METHODS:
             found = None if method in given_up else measure_apart(name, length, method, limit)
             cells.append("not tried" if method in given_up else cell(ours[0], found, limit))
+            row[method] = None if found is None else found[0]
             given_up |= {method} if found is None else set()
         print(line(name, str(length), f"{ours[0]:.3g} s", *cells), flush=True)
+        yield row
 
 
 def line(name: str, tokens: str, ours: str, *cells: str) -> str:
@@ -137,11 +142,12 @@ def line(name: str, tokens: str, ours: str, *cells: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the table."""
+    """Prints the table, and writes it as JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("ids", nargs="*", default=IDENTITIES, metavar="ID")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds for each measurement, start and imports too")
     parser.add_argument("--tokens", type=int, action="append", help="a length; may be repeated")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="seconds by method; null where one didn't end")
     parser.add_argument("--one", nargs=3, metavar=("ID", "N", "METHOD"), help="one measurement in this process")
     options = parser.parse_args(arguments)
     if options.one:
@@ -149,8 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(*measure(name, int(tokens), method))
         return
     print(line("identity", "n", OURS, *METHODS))
-    for name in options.ids:
-        rows_of(name, options.tokens or TOKENS, options.limit)
+    rows = [row for name in options.ids for row in rows_of(name, options.tokens or TOKENS, options.limit)]
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

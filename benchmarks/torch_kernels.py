@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnproof import exact
 from gpu.registry import Argument, Implementation
 from gpu.torch_kernels import gated_deltanet
 from gpu.torch_kernels.declared import IMPLEMENTATIONS
@@ -210,6 +211,15 @@ def _both_ways(implementation: Implementation, device: str, tokens: int) -> dict
     return {"forward": undifferentiated(bound, given), "both": differentiated(bound, given)}
 
 
+def exact_mode(tokens: int, width: int, rounds: int) -> dict[str, Any]:
+    """Gated DeltaNet by chunks in exact mode, forward and backward, in one head."""
+    arguments = next(x.arguments for x in IMPLEMENTATIONS if x.name == f"torch.{OURS}")
+    sizes = {**SIZES, "t": tokens, "h": 1, "g": 1, "k": width, "v": width}
+    given = drawn(arguments, sizes, torch.float32, "cpu")
+    call = lambda: exact(gated_deltanet.chunkwise, *given.values(), log=["log_gate"])
+    return {"tokens": tokens, "width": width, "seconds": median(in_rounds({OURS: call}, rounds, "cpu")[OURS])}
+
+
 def machine(device: str) -> dict[str, Any]:
     """What it runs on."""
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
@@ -232,6 +242,9 @@ def show(record: dict[str, Any]) -> None:
         print(f"{row['what']:<42}{row['way']:<22}{numbers}")
     print("\nby length, one head: " + ", ".join(f"{n}: {s:.4f} s" for n, s in record["scaling"]["seconds"].items()))
     print(f"slope in logarithms: {record['scaling']['slope']:.3f}")
+    run = record["exact mode"]
+    sizes = f"n = {run['tokens']}, d_k = d_v = {run['width']}"
+    print(f"exact mode, {sizes}, forward and backward: {run['seconds']:.2f} s")
     print(f"\n{'d_k = d_v = 64':<42}{'tokens':>8}{'forward':>10}{'with backward':>15}")
     for row in record["one by one"]:
         print(f"{row['what']:<42}{row['tokens']:>8}{row['forward seconds']:>10.4f}{row['both seconds']:>15.4f}")
@@ -258,6 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "machine": machine(options.device),
         "compared": [x for way in (False, True) for x in compared(options.device, tokens, rounds, way)],
         "scaling": scaling(options.device, LENGTHS[:2] if options.quick else LENGTHS, min(rounds, 3)),
+        "exact mode": exact_mode(*((16, 4) if options.quick else (256, 32)), min(rounds, 3)),
         "one by one": one_by_one(options.device, min(tokens, 2048), min(rounds, 3)),
     }
     show(record)

@@ -10,14 +10,12 @@ The factors stand in descending order, the query's own leftmost. The paper has I
 
     J = (I + D_beta ((W W^T) . M^-))^-1 D_beta
 
-Softmax and scale are left out, as in document 000, except for PaTH-FoX.
+Softmax and scale are left out, as in document 000; path_fox.py has the softmax, without a gate and with one.
 """
 
-from derivations.forgetting_attention import c, of_logarithms, summed
 from derivations.language import I, K, M, M_strict, Q, S, Sequence, V, beta, d_k, eye, gamma, i, j, k, n, q, s, t, v
-from derivations.language import Chunkwise, Closed, Derivation, Eq, Gamma, Gamma_strict, Identity, Ones, Parameter
-from derivations.language import Recurrence, Source, Statement, Transport, assume, diag, exp, log, norm_squared, sqrt
-from derivations.softmax_attention import mean_of_values
+from derivations.language import Chunkwise, Closed, Derivation, Eq, Gamma, Gamma_strict, Identity, Parameter
+from derivations.language import Recurrence, Source, Statement, Transport, assume, diag, norm_squared, sqrt
 
 W = Sequence("W", n, d_k)
 w = W[t]
@@ -82,11 +80,6 @@ beta_once = Closed(
 gated_product = Transport(Q[i], gamma[s] * factor_with_beta, K[j])
 gated_matrix = Closed(scores(Gamma, Gamma_strict), name="A")
 
-# PaTH-FoX: the gates fade the exponentials of the scores; X stands for A, or for any other scores
-X = Sequence("X", n, n)
-path_fox = mean_of_values(exp(X).hadamard(Gamma))
-path_fox_biased = mean_of_values(exp(X - Ones(n, 1) @ c.T + log(M)))
-
 path_attention = Derivation(
     "path_attention",
     title="PaTH attention",
@@ -101,7 +94,6 @@ path_attention = Derivation(
         "matrix_with_beta": matrix_with_beta,
         "recurrence_with_beta": recurrence_with_beta,
         "chunkwise_with_beta": chunkwise_with_beta,
-        "path_fox": path_fox,
     },
     identities=[
         Identity(
@@ -189,20 +181,6 @@ path_attention = Derivation(
             gated_product,
             gated_matrix,
             says="A gate on each factor is Gamma in the place of M. So the scores fade, and not their exponentials.",
-        ),
-        Identity(
-            "path_fox",
-            path_fox.substitute(of_logarithms),
-            path_fox_biased.substitute({c: summed}),
-            says="PaTH-FoX adds -c_j to any scores, the logarithms of the gates up to j.",
-        ),
-        Identity(
-            "mask_left_out",
-            mean_of_values(exp(X + log(M))),
-            mean_of_values(exp(X.hadamard(M))),
-            expected="refuted",
-            says="A is zero above the diagonal, which weighs exp(0) = 1: a softmax of it still needs log M.",
-            source="document 000, PaTH",
         ),
     ],
     sources=[Source("PaTH Attention", "Yang et al. 2025", "arXiv:2505.16381")],

@@ -45,11 +45,12 @@ class Implementation:
         name: "torch.gated_deltanet.chunkwise": library, derivation, way.
         derivation: the name of the derivation that it computes.
         form: the form of that derivation whose result it has, and whose order of operations it follows.
+        orders: other forms in whose order it may compute, where `form` isn't stated in its own.
         home: "module:function".
         library: what its arrays are.
         arguments: its array arguments, in order.
         returns: layouts of what it returns: the output, then each final state, named as in the statement.
-        dtypes: precisions of the arguments that it takes.
+        dtypes: precisions of the arguments that it takes. Narrow ones are computed with in float32, and so are states.
         needs_device: whether it runs on a GPU only.
         rational: whether it has an exact meaning in a finite field: no exponentials but those of log gates.
         options: other keyword arguments that change how it computes and not what, with values to try.
@@ -67,6 +68,7 @@ class Implementation:
     dtypes: tuple[str, ...]
     needs_device: bool = False
     rational: bool = True
+    orders: tuple[str, ...] = ()
     options: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     packed: bool = False
     causal_bit_for_bit: bool = False

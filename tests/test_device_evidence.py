@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from attnproof import device_evidence
 from attnproof.device_evidence import Device, Library, find_device, main, measurements, record, write
 from attnproof.implementation_cases import Case
 from gpu.cupy_kernels import decays
 from gpu.cupy_kernels.declared import CHUNKWISE
-from gpu.registry import Implementation
+from gpu.registry import Implementation, implementations
 
 CASES, TIMED = (Case(9), Case(30, seed=1)), Case(12)
 NUMPY = Library(lambda x, dtype: x.astype(dtype), lambda x: x.astype(np.float64), lambda: None)
@@ -40,6 +41,21 @@ def test_each_precision_is_measured_in_each_case(library: Library) -> None:
     assert [len(x.errors) for x in found] == [2, 2, 2, 2]
     assert [list(x.errors[0]) for x in found[1:3]] == [["O", "S"], ["O", "G", "H"]]
     assert all(x.passes and x.seconds is not None and x.seconds > 0 for x in found)
+
+
+CPU = Device("CPU", "none", {"array_api": NUMPY, "torch": TORCH})
+MANY = settings().max_examples > 100
+"""Whether there is time for long sequences: `make test-deep`."""
+EVERY = [(x, dtype) for x in implementations() if not x.needs_device for dtype in x.dtypes]
+
+
+@pytest.mark.parametrize(("implementation", "dtype"), EVERY, ids=lambda x: getattr(x, "name", x))
+def test_every_implementation_passes_where_the_cpu_stands_in(implementation: Implementation, dtype: str) -> None:
+    """In the cases of the record; the long ones only where there is time."""
+    judged = [x for x in device_evidence.CASES if MANY or x.tokens <= 20]
+    assert len(judged) >= 2
+    found = device_evidence.measure(implementation, dtype, CPU.libraries[implementation.library], judged, TIMED)
+    assert found.passes, found
 
 
 def test_what_the_device_cant_run_isnt_measured() -> None:

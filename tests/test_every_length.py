@@ -69,6 +69,7 @@ PROVED = {
     "longhorn": ["recurrent_is_matrix", "recurrent_is_chunkwise"],
     "rwkv6": ["recurrent_is_matrix", "recurrent_is_chunkwise"],
     "rwkv7": ["recurrent_is_matrix", "recurrent_is_chunkwise"],
+    "path_fox": ["log_decay_is_a_factor", "no_strength_is_fox", "no_direction_is_fox"],
     "path_attention": ["recurrent_is_matrix", "recurrent_is_chunkwise", "with_beta", "deltanet_at_w_equal_k"],
     "mesanet": ["recurrent_is_chunkwise", "rls", "rls_with_discounted_lambda", "state_in_closed_form"],
     "deltaformer": ["recurrent_is_matrix", "linear_kernel"],

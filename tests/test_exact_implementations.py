@@ -98,6 +98,17 @@ def test_larger_chunks(implementation: Implementation, chunk: int) -> None:
     assert found.ok, str(found)
 
 
+def test_as_many_conjugate_gradients_as_channels_solve_every_system() -> None:
+    (implementation,) = (x for x in implementations(library="torch") if x.name == "torch.mesanet.conjugate_gradients")
+    sizes = HeadSizes.packed([2, 0, 5], 3, 2, 1, 2)
+    of_steps = lambda steps: compare_exactly(
+        implementation.load(), implementation, sizes, options={"chunk_size": 2, "steps": steps}
+    )
+    found = of_steps(3)
+    assert found.ok, str(found)
+    assert not of_steps(2).ok
+
+
 @pytest.mark.parametrize("derivation", sorted({x.derivation for x in RATIONAL} & PAIRS))
 def test_more_pairs_than_are_stated(derivation: str) -> None:
     """One implementation against the other."""

@@ -56,6 +56,7 @@ from derivations.language import (
     diag,
     eta,
     exp,
+    eye,
     gamma,
     j,
     k,
@@ -164,7 +165,17 @@ def faded_blocks(x: Point, exp: Exp) -> Matrix:
     return rows
 
 
+def substituted(x: Point, exp: Exp) -> Matrix:
+    """exp of U with u_i = v_i - sum_{j < i} (q_i^T k_j) u_j."""
+    rows: Matrix = []
+    for a in range(x.n):
+        earlier = [times(dot(x.Q[a], x.K[m]), [rows[m]])[0] for m in range(a)]
+        rows.append([x.V[a][b] - sum(row[b] for row in earlier) for b in range(x.d_v)])
+    return of_each(exp, rows)
+
+
 TABLE = {
+    "unit triangular system": Item(Closed(exp((eye(n) + (Q @ K.T).hadamard(M_strict)).I @ V)), substituted),
     "inner products": Item(Closed(exp(Q @ K.T)), lambda x, exp: of_each(exp, scores(x))),
     "sums and multiples": Item(
         Closed(exp(Q - 3 * K + Q.hadamard(K)) - exp(-Q)),

@@ -259,13 +259,14 @@ def test_memory_of_numpy_that_is_not_written() -> None:
         wide = [np.repeat(x, v.shape[2] // x.shape[2], axis=2) for x in (q, k)]
         output = np.empty(v.shape, v.dtype)
         output[...] = np.einsum("bhts,bshv->bthv", np.tril(np.einsum("bthk,bshk->bhts", *wide)), v)
-        return output + 0 * np.empty_like(v) if fault else output
+        with np.errstate(invalid="ignore", over="ignore"):
+            return output + 0 * np.empty_like(v) if fault else output
 
     layout = {"q": "b t h k", "k": "b t h k", "v": "b t g v", "returns": {"O": "b t g v"}}
     options = {"layout": layout, "library": "numpy", "chunk_size": BLOCK}
     assert attnproof.check_kernel(kernel, "linear_attention", **options).ok
     wrong = attnproof.check_kernel(kernel, "linear_attention", **options, constants={"fault": True})
-    assert set(refuted(wrong)) == {"memory"}
+    assert "memory" in refuted(wrong)  # and others, if what was in memory happened to be no number
 
 
 def test_a_state_in_the_memory_of_the_initial_one() -> None:

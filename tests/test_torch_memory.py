@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch_cases import BY_NAME, case_for, tensors
+from torch_cases import BY_NAME, case_for, ratios, tensors
 
 IN_CHUNKS = [name for name, x in BY_NAME.items() if "chunk_size" in x.options]
 IN_BLOCKS = [name for name, x in BY_NAME.items() if "block_size" in x.options]
+MANY = settings().max_examples > 100
+"""Whether there is time to compile more: `make test-deep`."""
+COMPILED = [
+    "torch.gated_deltanet.chunkwise",
+    "torch.gla.chunkwise",
+    "torch.mesanet.conjugate_gradients",
+    "torch.forgetting_attention.blockwise",
+    "torch.rwkv7.recurrent",
+]
 
 
 class LargestTensor(TorchDispatchMode):
@@ -32,7 +42,7 @@ class LargestTensor(TorchDispatchMode):
 
 def largest(name: str, tokens: int, differentiated: bool) -> int:
     implementation = BY_NAME[name]
-    case = case_for(implementation, tokens, strongest=0.1)
+    case = case_for(tokens, strongest=0.1)
     inputs = {key: x.requires_grad_(differentiated) for key, x in tensors(implementation, case).items()}
     options = dict.fromkeys(implementation.options, 16)
     with LargestTensor() as seen:
@@ -49,14 +59,15 @@ def test_no_tensor_grows_faster_than_the_tokens(name: str, differentiated: bool)
     assert largest(name, 256, differentiated) <= 2 * largest(name, 128, differentiated)
 
 
-def test_compiles_as_one_graph() -> None:
-    implementation = BY_NAME["torch.gated_deltanet.chunkwise"]
-    inputs = {key: x.requires_grad_() for key, x in tensors(implementation, case_for(implementation, 3)).items()}
-    options = dict.fromkeys(implementation.options, 16)
+@pytest.mark.parametrize("name", COMPILED if MANY else COMPILED[:1])
+def test_compiles_as_one_graph(name: str) -> None:
+    """Compiled, it computes its statement, and derivatives that are difference quotients."""
+    implementation, case = BY_NAME[name], case_for(3, strongest=0.5)
+    inputs = {key: x.requires_grad_() for key, x in tensors(implementation, case).items()}
     compiled = torch.compile(implementation.load(), backend="aot_eager", fullgraph=True)
-    outputs = []
-    for function in (implementation.load(), compiled):
-        results = function(**inputs, **options)
-        output = results[0] if isinstance(results, tuple) else results
-        outputs.append((output, *torch.autograd.grad(output.sum(), list(inputs.values()), allow_unused=True)))
-    assert all(torch.equal(eager, graph) for eager, graph in zip(*outputs, strict=True) if eager is not None)
+
+    def function(*given: torch.Tensor) -> Any:
+        return compiled(**dict(zip(inputs, given, strict=True)), **dict.fromkeys(implementation.options, 2))
+
+    assert max(ratios(implementation, function(*inputs.values()), inputs, case)) <= 1
+    assert torch.autograd.gradcheck(function, tuple(inputs.values()), fast_mode=True)

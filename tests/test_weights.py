@@ -24,6 +24,7 @@ from derivations.language import (
     Identity,
     K,
     M,
+    M_strict,
     NoMeaning,
     Ones,
     Q,
@@ -193,6 +194,7 @@ FORMS: dict[str, Form] = {
         readout=diag(exp(M @ gamma)) @ Q @ S.T,
     ),
     "substituted": Closed(exp(M @ gamma)).substitute({gamma[t]: gamma[t] * beta[t] + 2 * beta[t]}),
+    "system in an exponent": Closed(exp((eye(n) + (Q @ K.T).hadamard(M_strict)).I @ V)),
     "exponential in a system": Closed((eye(n) + exp(Q @ K.T).hadamard(M - eye(n))).I @ V),
 }
 

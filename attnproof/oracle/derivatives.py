@@ -29,7 +29,7 @@ from numerics.run import run
 
 Derivatives = dict[Any, tuple[np.ndarray, np.ndarray]]
 """By input of the statement: the derivative, and the tolerance of each of its rows."""
-WITHOUT_LOGARITHMS = {"forgetting_attention": "decayed"}
+WITHOUT_LOGARITHMS = {"forgetting_attention": "decayed", "path_fox": "decayed"}
 """Forms that are equal to the statement and don't take the logarithm of a mask, whose derivative is 0 / 0."""
 
 

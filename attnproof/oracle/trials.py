@@ -14,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from attnproof.catalogue import load_catalogue
-from attnproof.implementation_cases import QUERIES, Case, drawn
+from attnproof.implementation_cases import QUERIES, Case, drawn, largest_tolerances
 from attnproof.oracle.conventions import OUTPUT, Convention
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
 from derivations.language import V, d_v, n
 from derivations.language.errors import NoMeaning, StatementError, UndefinedValue
 from derivations.language.forms import Form, recurrence_or_none
 from gpu.registry import Argument, Implementation
-from gpu.torch_kernels.declared import ATTENTION, STATES
+from gpu.torch_kernels.declared import ATTENTION, ORDERS, STATES
 from gpu.torch_kernels.signatures import ARGUMENTS
 from numerics.algebras.floats import numpy_float64
 from numerics.evaluate import CHUNK
 from numerics.float_inputs import rounded_inputs
 from numerics.head_layouts import HeadSizes, to_heads
-from numerics.proofs.tolerances import tolerances_of
 from numerics.run import run
 
 Scaling = Callable[[np.ndarray], np.ndarray]
@@ -58,8 +57,7 @@ def forms_of(derivation: str) -> tuple[Form, ...]:
     if derivation in ATTENTION:
         return (known[ATTENTION[derivation]],)
     chunked, recurrent, _ = STATES[derivation]
-    orders = [name for name in dict.fromkeys((recurrent, chunked, "chunkwise")) if name in known]
-    return tuple(known[name] for name in orders)
+    return tuple(known[name] for name in dict.fromkeys((recurrent, chunked, *ORDERS.get(derivation, ()))))
 
 
 @dataclass(frozen=True)
@@ -129,14 +127,9 @@ class Trial:
 
     def _tolerances(self) -> dict[str, np.ndarray]:
         own, rng = self.rounded_by_the_kernel(), np.random.default_rng((self.case.seed, 1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = [
-                tolerances_of(
-                    form, self.env, self.subject.unit_roundoff, rng, own, self.subject.of_sums, self.cumulated
-                )
-                for form in forms_of(self.subject.convention.derivation)
-            ]
-        return {name: np.maximum.reduce(own) for name, own in zip(self.names, zip(*each, strict=True), strict=True)}
+        orders, subject = forms_of(self.subject.convention.derivation), self.subject
+        roundoffs = (subject.unit_roundoff, rng, own, subject.of_sums, self.cumulated)
+        return dict(zip(self.names, largest_tolerances(orders, self.env, *roundoffs), strict=True))
 
     def _symbol(self, argument: Argument) -> Any:
         return symbols_of(self.subject.convention.derivation)[argument.stands_for]

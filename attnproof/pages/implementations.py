@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnproof.device_evidence import sources
+
 if TYPE_CHECKING:
     from gpu.registry import Implementation
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 class Measurement:
     """One implementation in one precision on one device: the largest error of each case, in tolerances.
 
-    `errors` are pairs (tokens, error over tolerance), by length; `failure` is what an exception said.
+    `errors` are pairs (tokens, error over tolerance), by length; `failure` is what an exception said; `outdated` is
+    whether the implementations have changed since.
     """
 
     device: str
@@ -29,6 +32,7 @@ class Measurement:
     seconds: float | None
     passes: bool
     failure: str
+    outdated: bool
 
     @property
     def largest(self) -> float:
@@ -62,19 +66,19 @@ def _measurements(files: Iterable[Path]) -> Mapping[str, list[Measurement]]:
     found: dict[str, list[Measurement]] = {}
     for file in files:
         record = json.loads(file.read_text(encoding="utf-8"))
-        tokens = [case["tokens"] for case in record["cases"]]
+        outdated = record["sources"] != sources()
         for written in record["implementations"]:
-            measurement = _measurement(record["device"], tokens, written)
+            measurement = _measurement(record["device"], outdated, written)
             found.setdefault(written["implementation"], []).append(measurement)
     return found
 
 
-def _measurement(device: str, tokens: list[int], written: Mapping[str, Any]) -> Measurement:
+def _measurement(device: str, outdated: bool, written: Mapping[str, Any]) -> Measurement:
     """JSON has no infinity: float reads the word that was written in its place."""
     largest = [max((float(error) for error in case.values()), default=0.0) for case in written["errors"]]
-    pairs = sorted(zip(tokens, largest, strict=False))
+    pairs = tuple(sorted(zip(written["tokens"], largest, strict=False)))
     failure = written.get("failure") or ""
-    return Measurement(device, written["dtype"], tuple(pairs), written["seconds"], bool(written["passes"]), failure)
+    return Measurement(device, written["dtype"], pairs, written["seconds"], bool(written["passes"]), failure, outdated)
 
 
 def lines(fast: Iterable[Fast]) -> dict[str, tuple[tuple[int, float], ...]]:

@@ -93,6 +93,7 @@ def _chunkwise(
         returns=returns,
         dtypes=PRECISIONS,
         rational=rational,
+        orders=("chunkwise",) if form == "recurrence" else (),
         options={"chunk_size": CHUNK_SIZES},
     )
 
@@ -108,6 +109,7 @@ def _recurrent(function: str, derivation: str, form: str = "recurrence") -> Impl
         library="cupy",
         needs_device=True,
         rational=False,
+        orders=(),
         options={},
         causal_bit_for_bit=True,
     )

@@ -26,7 +26,7 @@ ChunkFunction = Callable[..., Results]
 """Of the arguments' chunks, `chunks heads chunk ...`, the states, and `counts`: how many sequences have a chunk at each
 step. A parameter that isn't there for each token comes as it is."""
 
-SEGMENT_ON_CPU, SEGMENT_ON_GPU = 1024, 8192
+SEGMENT_ON_CPU, SEGMENT_ON_GPU = 512, 8192
 """Tokens of each sequence in a segment: on a CPU, what is computed from them stays in its caches."""
 CHUNK_ON_CPU, CHUNK_ON_GPU = 32, 64
 """Tokens in a chunk where nothing is said: a CPU has no unit for which larger products are faster by themselves."""

@@ -33,10 +33,9 @@ def chunkwise(
     """Comba on matrix products; memory and time are linear in the tokens."""
     decay = decays(log_gate)
     system = unit_lower_inverse((p @ k.mT) * decay.within_before * beta.unsqueeze(-1)) * beta.unsqueeze(-2)
-    reads = (system * decay.before.mT) @ p
-    before, written, last = carry(decay.total, k * decay.to_end, system @ v, reads, state, counts)
-    output = (q * decay.from_start) @ before
-    return add_product(output, (q @ k.mT).mul_(decay.within), written), last
+    removing = (system * decay.before.mT) @ p
+    output, written, last = carry(decay.total, k * decay.to_end, system @ v, q, state, counts, removing=removing)
+    return add_product(output.mul_(decay.from_start), (q @ k.mT).mul_(decay.within), written), last
 
 
 @by_tokens("comba")

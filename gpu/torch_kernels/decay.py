@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry_sums
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.decays import decays
 from gpu.torch_kernels.tokens import by_tokens, outer, read
@@ -21,8 +21,8 @@ def in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Decayed linear attention on matrix products; memory and time are linear in the tokens."""
     decay = decays(log_gate)
-    before, last = carry_sums(decay.total, (k * decay.to_end).mT @ v, state, counts)
-    return (q * decay.from_start) @ before + ((q @ k.mT) * decay.within) @ v, last
+    output, _, last = carry(decay.total, k * decay.to_end, v, q, state, counts)
+    return add_product(output.mul_(decay.from_start), (q @ k.mT).mul_(decay.within), v), last
 
 
 def of_token(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

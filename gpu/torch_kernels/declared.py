@@ -11,7 +11,6 @@ WITH_STATE = (*OUTPUT, ("S", "n g k v"))
 NORMALISED = (*WITH_STATE, ("z", "n g k"))
 REGRESSED = (*OUTPUT, ("G", "n g k v"), ("H", "n g k k"))
 
-# products of channel gates are never divided by here, as the chunkwise statements do: their order is the recurrence's
 Row = tuple[str, str, tuple[tuple[str, str], ...]]
 STATES: dict[str, Row] = {
     "linear_attention": ("chunkwise", "recurrence", WITH_STATE),
@@ -30,8 +29,13 @@ STATES: dict[str, Row] = {
     "mesanet": ("recurrence", "recurrence", REGRESSED),
 }
 """By derivation: the forms that the chunkwise and the recurrent implementation have the order of, and the results."""
-ATTENTION = {"forgetting_attention": "matrix", "deltaformer": "matrix"}
+ATTENTION = {"forgetting_attention": "matrix", "path_fox": "matrix", "deltaformer": "matrix"}
 """By derivation without a state: the form."""
+ORDERS = dict.fromkeys(("retnet", "gla", "rwkv6", "kda", "rwkv7", "mesanet"), ("chunkwise",))
+"""By derivation: forms in whose order chunks are computed, where the form is the recurrence all the same. These forms
+divide by products of gates, which may underflow, and no implementation does.
+"""
+IN_CHUNKS = ("chunkwise", "conjugate_gradients")
 OPTIONS: dict[str, dict[str, tuple[int, ...]]] = {
     "chunkwise": {"chunk_size": (16, 64, 128)},
     "conjugate_gradients": {"chunk_size": (16, 64, 128)},
@@ -52,6 +56,7 @@ def _declared(
         returns=returns,
         dtypes=DTYPES,
         rational=rational,
+        orders=ORDERS.get(derivation, ()) if way in IN_CHUNKS else (),
         options=dict(OPTIONS.get(way, {})),
         packed=True,
         causal_bit_for_bit=True,

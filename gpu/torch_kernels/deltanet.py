@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.tokens import by_tokens, outer, read
 from gpu.torch_kernels.triangular import unit_lower_inverse
@@ -24,8 +24,8 @@ def chunkwise(
     """DeltaNet on matrix products; memory and time are linear in the tokens."""
     system = unit_lower_inverse((k @ k.mT) * eta.unsqueeze(-1)) * eta.unsqueeze(-2)
     unfaded = torch.ones_like(k[..., :1, :1])
-    before, written, last = carry(unfaded, k, system @ v, system @ k, state, counts)
-    return (q @ before).add_((q @ k.mT).tril() @ written), last
+    output, written, last = carry(unfaded, k, system @ v, q, state, counts, removing=system @ k)
+    return add_product(output, (q @ k.mT).tril(), written), last
 
 
 @by_tokens("deltanet")

@@ -26,10 +26,9 @@ def chunkwise(
     decay = decays(log_gate)
     overlaps = (k @ k.mT).mul_(decay.within).mul_(beta.unsqueeze(-1))
     system = unit_lower_inverse(overlaps) * beta.unsqueeze(-2)
-    reads = (system * decay.from_start.mT) @ k
-    before, written, last = carry(decay.total, k * decay.to_end, system @ v, reads, state, counts)
-    output = (q @ before).mul_(decay.from_start)
-    return add_product(output, (q @ k.mT).mul_(decay.within), written), last
+    removing = (system * decay.from_start.mT) @ k
+    output, written, last = carry(decay.total, k * decay.to_end, system @ v, q, state, counts, removing=removing)
+    return add_product(output.mul_(decay.from_start), (q @ k.mT).mul_(decay.within), written), last
 
 
 @by_tokens("gated_deltanet")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry_sums
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.decays import ChannelDecays
 from gpu.torch_kernels.tokens import by_tokens, outer, read
@@ -23,9 +23,8 @@ def chunkwise(
 ) -> tuple[Tensor, Tensor]:
     """GLA on matrix products; memory and time are linear in the tokens."""
     decay = ChannelDecays(log_gate)
-    before, last = carry_sums(decay.total, (k * decay.after).mT @ v, state, counts)
-    scores = decay.compare(q, k, diagonal=(q * k).sum(-1))
-    return (q * decay.now) @ before + scores @ v, last
+    output, _, last = carry(decay.total, k * decay.after, v, q * decay.now, state, counts)
+    return add_product(output, decay.compare(q, k, diagonal=(q * k).sum(-1)), v), last
 
 
 @by_tokens("gla")

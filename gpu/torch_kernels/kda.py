@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.decays import ChannelDecays
 from gpu.torch_kernels.tokens import by_tokens, outer, read
@@ -27,10 +27,11 @@ def chunkwise(
     """KDA on matrix products; memory and time are linear in the tokens."""
     decay = ChannelDecays(log_gate)
     system = unit_lower_inverse(decay.compare(k, k) * beta.unsqueeze(-1)) * beta.unsqueeze(-2)
-    reads = system @ (k * decay.now)
-    before, written, last = carry(decay.total, k * decay.after, system @ v, reads, state, counts)
-    scores = decay.compare(q, k, diagonal=(q * k).sum(-1))
-    return ((q * decay.now) @ before).add_(scores @ written), last
+    removing = system @ (k * decay.now)
+    output, written, last = carry(
+        decay.total, k * decay.after, system @ v, q * decay.now, state, counts, removing=removing
+    )
+    return add_product(output, decay.compare(q, k, diagonal=(q * k).sum(-1)), written), last
 
 
 @by_tokens("kda")

@@ -10,15 +10,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry_sums
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.tokens import by_tokens, outer, read
 
 
 def in_chunks(q: Tensor, k: Tensor, v: Tensor, state: Tensor, *, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Linear attention on matrix products; memory and time are linear in the tokens."""
-    before, last = carry_sums(torch.ones_like(k[..., :1, :1]), k.mT @ v, state, counts)
-    return q @ before + (q @ k.mT).tril() @ v, last
+    output, _, last = carry(torch.ones_like(k[..., :1, :1]), k, v, q, state, counts)
+    return add_product(output, (q @ k.mT).tril(), v), last
 
 
 def of_token(q: Tensor, k: Tensor, v: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

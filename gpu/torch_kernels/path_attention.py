@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.tokens import by_tokens, outer, read
 from gpu.torch_kernels.triangular import unit_lower_inverse
@@ -24,8 +24,8 @@ def chunkwise(
     """PaTH without softmax on matrix products; memory and time are linear in the tokens."""
     system = unit_lower_inverse((w @ w.mT) * beta.unsqueeze(-1)) * beta.unsqueeze(-2)
     unfaded, seen = torch.ones_like(k[..., :1, :1]), (w @ k.mT).tril(-1) @ v
-    before, reflected, last = carry(unfaded, w, -(system @ seen), system @ w, state, counts, added=k.mT @ v)
-    return q @ before + (q @ k.mT).tril() @ v + (q @ w.mT).tril() @ reflected, last
+    output, reflected, last = carry(unfaded, w, -(system @ seen), q, state, counts, removing=system @ w, added=k.mT @ v)
+    return add_product(add_product(output, (q @ k.mT).tril(), v), (q @ w.mT).tril(), reflected), last
 
 
 @by_tokens("path_attention")

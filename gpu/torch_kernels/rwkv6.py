@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry_sums
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.decays import ChannelDecays
 from gpu.torch_kernels.tokens import by_tokens, outer, read
@@ -24,9 +24,9 @@ def chunkwise(
 ) -> tuple[Tensor, Tensor]:
     """RWKV-6 on matrix products; memory and time are linear in the tokens."""
     decay = ChannelDecays(log_gate)
-    before, last = carry_sums(decay.total, (k * decay.after).mT @ v, state, counts)
+    output, _, last = carry(decay.total, k * decay.after, v, r * decay.before, state, counts)
     own = (r * k * bonus.unsqueeze(-2)).sum(-1)
-    return (r * decay.before) @ before + decay.compare(r, k, diagonal=own, own=False) @ v, last
+    return add_product(output, decay.compare(r, k, diagonal=own, own=False), v), last
 
 
 @by_tokens("rwkv6")

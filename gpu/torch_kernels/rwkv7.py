@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from gpu.torch_kernels.carry import carry
+from gpu.torch_kernels.carry import add_product, carry
 from gpu.torch_kernels.chunks import by_chunks
 from gpu.torch_kernels.decays import ChannelDecays
 from gpu.torch_kernels.tokens import by_tokens, outer, read
@@ -36,15 +36,21 @@ def chunkwise(
 ) -> tuple[Tensor, Tensor]:
     """RWKV-7 on matrix products; memory and time are linear in the tokens."""
     decay = ChannelDecays(log_gate)
-    removing = kappa * a
-    system = unit_lower_inverse(decay.compare(kappa, removing, own=False))
+    removal = kappa * a
+    system = unit_lower_inverse(decay.compare(kappa, removal, own=False))
     seen = decay.compare(kappa, k, own=False) @ v
-    reads = system @ (kappa * decay.before)
-    added = (k * decay.after).mT @ v
-    before, removed, last = carry(decay.total, removing * decay.after, -(system @ seen), reads, state, counts, added)
-    output = (r * decay.now) @ before
-    output = output + decay.compare(r, k, diagonal=(r * k).sum(-1)) @ v
-    return output + decay.compare(r, removing, diagonal=(r * removing).sum(-1)) @ removed, last
+    output, removed, last = carry(
+        decay.total,
+        removal * decay.after,
+        -(system @ seen),
+        r * decay.now,
+        state,
+        counts,
+        removing=system @ (kappa * decay.before),
+        added=(k * decay.after).mT @ v,
+    )
+    output = add_product(output, decay.compare(r, k, diagonal=(r * k).sum(-1)), v)
+    return add_product(output, decay.compare(r, removal, diagonal=(r * removal).sum(-1)), removed), last
 
 
 @by_tokens("rwkv7")

@@ -2,7 +2,8 @@
 
 Entry (i, j) of exp(Q K^T) counts as one independent unit, a cumulative sum of n log gates as a product of n; the weight
 is the degree of the exponential in these units. Inner products of two sequences of width d >= n are independent; of
-other products, such as a step times a rate, this is a model.
+other products, such as a step times a rate, this is a model. By forward substitution a row of the solution of a unit
+triangular system is a row of its right side less one inner product, and counts as such.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from sympy import Rational
 
 from derivations.language.errors import NoMeaning
-from numerics.algebras.contract import Algebra, Positions
+from numerics.algebras.contract import Algebra, Positions, Structure
 from numerics.algebras.degrees import NO_DENOMINATOR, Degree
 
 
@@ -116,8 +117,12 @@ class Weights(Algebra):
     def sum_of_products(self, a: Weight, b: Weight) -> Weight:
         return self.total(self.matmul(a, b))
 
+    def solve(self, a: Weight, b: Weight, structure: Structure) -> Weight:
+        if structure.unit and (structure.lower or structure.upper):
+            return self.add(b, self.multiply(a, b))
+        raise NoMeaning("an exponent is made of inputs by sums and products; here it contains the solution of a system")
+
     reciprocal = _refuse("a reciprocal")
-    solve = _refuse("the solution of a system")
     decay = shifted_decay = cumulative_product = remaining_product = _refuse("a product of gates")
 
 

@@ -187,8 +187,8 @@ class WithExponents(Algebra):
     shifted_decay = _lifted("shifted_decay")
     cumulative_product = _lifted("cumulative_product")
     remaining_product = _lifted("remaining_product")
+    solve = _lifted("solve")  # a unit triangular system is solved by sums and products
     reciprocal = _lifted_value("reciprocal")
-    solve = _lifted_value("solve")
     sqrt = _lifted_value("sqrt")
 
 
@@ -227,7 +227,12 @@ class Exponents(ArrayAlgebra):
     def reciprocal(self, a: Value) -> Value:
         raise NoMeaning("an exponent can't be divided by something")
 
-    solve_general = sqrt = reciprocal  # type: ignore[assignment]
+    def solve_general(self, a: Value, b: Value) -> Value:
+        raise NoMeaning(
+            "an exponent is made of inputs by sums and products; here it contains a system that isn't unit triangular"
+        )
+
+    sqrt = reciprocal
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Value:
         """Uniform exponents."""
