@@ -100,7 +100,7 @@ def test_larger_chunks(implementation: Implementation, chunk: int) -> None:
 
 def test_as_many_conjugate_gradients_as_channels_solve_every_system() -> None:
     (implementation,) = (x for x in implementations(library="torch") if x.name == "torch.mesanet.conjugate_gradients")
-    sizes = HeadSizes.packed([2, 0, 5], 3, 2, 1, 2)
+    sizes = HeadSizes.packed([2, 0, 4], 3, 2, 1, 2)  # full chunks: behind a sequence's end no cotangent is solved for
     of_steps = lambda steps: compare_exactly(
         implementation.load(), implementation, sizes, options={"chunk_size": 2, "steps": steps}
     )

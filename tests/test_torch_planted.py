@@ -119,8 +119,9 @@ def test_a_wrong_derivative_is_found(
     name: str, function: Any, options: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     implementation = BY_NAME[name]
-    # in exact numbers conjugate gradients have to end after as many steps as there are channels, and not before
-    sizes = HeadSizes.packed([2, 5], 3, 2) if options else HeadSizes(5, 3, 2, 1, 1, 1)
+    # in exact numbers conjugate gradients have to end after as many steps as there are channels, and not before: chunks
+    # are full, since behind a sequence's end there is no cotangent to solve for
+    sizes = HeadSizes.packed([2, 4], 3, 2) if options else HeadSizes(5, 3, 2, 1, 1, 1)
     compared = lambda: compare_exactly(
         implementation.load(), implementation, sizes, options={"chunk_size": 2, **options}
     )

@@ -12,10 +12,12 @@ conjugate gradients, which need no H_t: in a chunk their products with rows X ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from gpu.torch_kernels.carry import carry_sums
 from gpu.torch_kernels.chunks import by_chunks
@@ -91,10 +93,48 @@ def by_conjugate_gradients(
     q: Tensor, k: Tensor, ridge: Tensor, decay: Decays, H: Tensor, *, steps: int | None
 ) -> Tensor:
     """The solutions of all tokens at once, from zero (Hestenes & Stiefel 1952)."""
-    solution, residual, direction = torch.zeros_like(q), q, q
+    solution: Tensor = ByConjugateGradients.apply(q, k, ridge, decay.within, decay.from_start, H, steps)
+    return solution
+
+
+class ByConjugateGradients(torch.autograd.Function):
+    """x = A^-1 q. With y = A^-1 dx, the cotangent of q is y, and those of what A is made of are those of -y^T (A x).
+
+    The steps themselves aren't differentiated: where a solution is reached early, they are 0 / 0.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, ridge: Tensor, within: Tensor, from_start: Tensor, H: Tensor, steps: int | None
+    ) -> Tensor:
+        solution = _conjugate_gradients(partial(_image, k, ridge, within, from_start, H), q, steps)
+        ctx.save_for_backward(solution, k, ridge, within, from_start, H)
+        ctx.steps = steps
+        return solution
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
+        solution, k, ridge, within, from_start, H = ctx.saved_tensors
+        parts = k, ridge, within, from_start, H
+        of_query = _conjugate_gradients(partial(_image, k, ridge, within, from_start, H), cotangent, ctx.steps)
+        with torch.enable_grad():
+            own = tuple(x.detach().requires_grad_() for x in parts)
+            image = partial(_image, rows=solution.detach())(*own)
+            found = torch.autograd.grad(image, own, -of_query)
+        return of_query, *found, None
+
+
+def _image(k: Tensor, ridge: Tensor, within: Tensor, from_start: Tensor, H: Tensor, rows: Tensor) -> Tensor:
+    """(H_t + Lambda_t) x_t for the row of each token."""
+    return from_start * (rows @ H) + ((rows @ k.mT) * within) @ k + ridge * rows
+
+
+def _conjugate_gradients(image_of: Callable[[Tensor], Tensor], right: Tensor, steps: int | None) -> Tensor:
+    solution, residual, direction = torch.zeros_like(right), right, right
     energy = (residual * residual).sum(-1, keepdim=True)
-    for _ in range(2 * q.shape[-1] if steps is None else steps):
-        image = decay.from_start * (direction @ H) + ((direction @ k.mT) * decay.within) @ k + ridge * direction
+    for _ in range(2 * right.shape[-1] if steps is None else steps):
+        image = image_of(direction)
         length = _quotient(energy, (direction * image).sum(-1, keepdim=True))
         solution, residual = solution + length * direction, residual - length * image
         previous, energy = energy, (residual * residual).sum(-1, keepdim=True)
