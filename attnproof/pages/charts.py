@@ -99,7 +99,7 @@ def _heat_map(name: str, values: np.ndarray) -> Chart:
     says = words()["chart"]["mask"].format(name=words()["mask"][name]["name"], rows=rows)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(2.6, 2.6))
-        axes = figure.add_axes((0.12, 0.14, 0.85, 0.85))
+        axes = figure.add_axes((0.15, 0.17, 0.82, 0.82))
         for (i, j), value in np.ndenumerate(values):
             axes.add_patch(Rectangle((j, i), 1, 1, facecolor=ACCENT, alpha=DARKEST * float(value), linewidth=0))
             axes.text(j + 0.5, i + 0.5, f"{value:.2g}", ha="center", va="center", fontsize=9)
@@ -110,7 +110,7 @@ def _heat_map(name: str, values: np.ndarray) -> Chart:
         axes.set_yticks(ticks, numbers)
         axes.tick_params(length=0)
         axes.set_xlabel("j")
-        axes.set_ylabel("i", rotation=0)
+        axes.set_ylabel("i", rotation=0, labelpad=8)
         return drawn(figure, f"mask-{name}", says)
 
 
