@@ -59,6 +59,7 @@ class Fault:
         kind: one of KINDS.
         says: what a diagnosis must contain, one of these; empty for what isn't a formula.
         source: where it was found, "" where it was made up.
+        note: what a report that holds must remark, of a fault that is no more than rounding.
     """
 
     system: str
@@ -66,6 +67,7 @@ class Fault:
     kind: str
     says: tuple[str, ...] = ()
     source: str = ""
+    note: str = ""
 
     @property
     def id(self) -> str:
@@ -81,7 +83,7 @@ class Fault:
 
 
 def _of(system: str) -> Callable[..., Fault]:
-    return lambda name, kind, *says, source="": Fault(system, name, kind, says, source)
+    return lambda name, kind, *says, source="", note="": Fault(system, name, kind, says, source, note)
 
 
 linear, features, decayed, ret, mamba, gated_linear = map(
@@ -118,7 +120,7 @@ FAULTS: tuple[Fault, ...] = (
     decayed("gate taken to the base 2", "formula", "base 2"),
     decayed("gate not used", "formula", "isn't used", "Linear attention"),
     decayed("exp before the mask", "overflow", source="fla 77, mamba 352"),
-    decayed("later gates change rounding", "causality", source="fla 1242"),
+    decayed("later gates change rounding", "causality", source="fla 1242", note="change by rounding"),
     decayed("fold of dg behind the last token", "backward", source="fla 1142"),
     decayed("dg lacks the final state's share", "backward", source="fla 459"),
     decayed("carry fades from the chunk's start, not the sequence's", "varlen", source="vllm 23279"),

@@ -18,6 +18,7 @@ from benchmarks.oracle_score.kernels.parts import (
     gate_sums,
     joined,
     outer,
+    past_only,
     read,
     to_end,
 )
@@ -54,7 +55,7 @@ def _within(gates: Tensor, fault: str) -> Tensor:
     if fault == "own write fades":
         return (gate_sums(gates) + gates[..., None, :]).exp().tril()
     if fault == "the query's gate left out":
-        return (gate_sums(gates) - gates[..., :, None].tril(-1)).exp().tril()
+        return (gate_sums(gates) - past_only(gates)).exp().tril()
     if fault == "no decay within a chunk":
         return torch.ones_like(gate_sums(gates)).tril()
     if fault == "later gates change rounding":

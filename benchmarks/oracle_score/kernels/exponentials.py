@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from benchmarks.oracle_score.kernels.parts import Results, chunks, gate_sums, lower_solve, strictly_lower
+from benchmarks.oracle_score.kernels.parts import Results, chunks, gate_sums, lower_solve, past_only, strictly_lower
 
 
 def forgetting_attention(q: Tensor, k: Tensor, v: Tensor, g: Tensor, fault: str = "") -> Results:
@@ -44,7 +44,7 @@ def _biases(gates: Tensor, fault: str) -> Tensor:
     if fault == "own gate too":
         return gate_sums(gates) + gates[..., None, :]
     if fault == "the query's gate left out":
-        return gate_sums(gates) - gates[..., :, None].tril(-1)
+        return gate_sums(gates) - past_only(gates)
     if fault == "gates in base 2":
         return gate_sums(gates) * 0.6931471805599453
     if fault == "gates not used":

@@ -25,10 +25,14 @@ def strictly_lower(tokens: int, like: Tensor) -> Tensor:
     return torch.ones(tokens, tokens, dtype=torch.bool, device=like.device).tril(-1)
 
 
+def past_only(gates: Tensor) -> Tensor:
+    """The gate of token i at `... i j` for j < i, zero elsewhere."""
+    return gates.unsqueeze(-1).expand(*gates.shape, gates.shape[-1]).tril(-1)
+
+
 def gate_sums(gates: Tensor) -> Tensor:
     """Sums of the log gates j + 1 ... i, `... i j`, and zero above the diagonal; none is a difference of sums."""
-    tokens = gates.shape[-1]
-    return gates.unsqueeze(-1).expand(*gates.shape, tokens).tril(-1).cumsum(-2)
+    return past_only(gates).cumsum(-2)
 
 
 def decays(gates: Tensor) -> Tensor:
