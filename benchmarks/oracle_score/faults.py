@@ -1,4 +1,4 @@
-"""The planted faults: which system's kernel has it, of what kind it is, where it was found, and what a diagnosis must say.
+"""The planted faults: in which system, of what kind, where each was found, and what a diagnosis must say of it.
 
 A fault of the kind "formula" is another formula, with whatever inputs; a diagnosis has to name it. The other kinds are
 right on some inputs, or right but for gradients, memory or repeated calls.
@@ -9,8 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.oracle_score.kernels import calls, channel_gates, decay, delta_rules, exponentials, linear_attention
-from benchmarks.oracle_score.kernels import mamba2, mesanet, rwkv7
+from benchmarks.oracle_score.kernels import (
+    calls,
+    channel_gates,
+    decay,
+    delta_rules,
+    exponentials,
+    gradient_faults,
+    linear_attention,
+    mamba2,
+    memory_faults,
+    mesanet,
+    packing_faults,
+    rwkv7,
+    shape_faults,
+    state_faults,
+)
 from benchmarks.oracle_score.kernels.frame import Core, Kernel, kernel_of
 
 CORES: dict[str, Core] = {
@@ -32,6 +46,8 @@ CORES: dict[str, Core] = {
     "deltaformer": exponentials.deltaformer,
 }
 """By system: its kernel's core."""
+AROUND_A_KERNEL = (state_faults, shape_faults, packing_faults, memory_faults, gradient_faults)
+"""Importing them fills `calls.AROUND`."""
 KINDS = (
     "formula",
     "state",

@@ -22,7 +22,7 @@ from attnproof.emitting.arguments import arguments_of
 from benchmarks.oracle_score.faults import CORES
 from benchmarks.oracle_score.kernels import decay, delta_rules
 from benchmarks.oracle_score.kernels.frame import Kernel, kernel_of
-from gpu.registry import Argument, Implementation, implementations
+from gpu.registry import Argument, implementations
 from gpu.torch_kernels.signatures import ARGUMENTS
 
 Layout = str | Mapping[str, str | Argument]
@@ -72,7 +72,7 @@ def _own() -> Iterator[Honest]:
 
 
 def _by_powers() -> Kernel:
-    """DeltaNet whose triangular systems are solved by products, (I - L)(I + L^2)(I + L^4)(I + L^8), exact for chunks."""
+    """DeltaNet whose systems are solved by products, (I - L)(I + L^2)(I + L^4)(I + L^8), exact for 16 tokens."""
     return kernel_of("deltanet", delta_rules.deltanet, "all powers of the inverse")
 
 
@@ -102,9 +102,9 @@ def _emitted() -> Iterator[Honest]:
             continue
         names = [x for x in load_catalogue().derivations[system].forms if (system, x) not in LEFT_OUT]
         for name in names:
-            if name in RECURRENCES or (name in (*BLOCKS, *MATRICES) and system not in DIVIDES):
-                if _gives_the_output(system, name):
-                    yield _emitted_form(system, name, "torch")
+            chosen = name in RECURRENCES or (name in (*BLOCKS, *MATRICES) and system not in DIVIDES)
+            if chosen and _gives_the_output(system, name):
+                yield _emitted_form(system, name, "torch")
         if system in RUNS_IN_NUMPY:
             yield _emitted_form(system, "recurrence", "numpy")
 

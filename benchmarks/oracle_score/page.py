@@ -41,8 +41,8 @@ def page(record: dict[str, Any]) -> str:
 
 def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '\\|') for cell in line)} |" for line in lines) + "\n"
+    lines = [" | ".join(x.replace("|", r"\|") for x in line) for line in (head, ["---"] * len(head), *rows)]
+    return "".join(f"| {line} |\n" for line in lines)
 
 
 def _faults(faults: Sequence[Scored]) -> str:
@@ -71,7 +71,9 @@ def _missed(record: dict[str, Any]) -> str:
     missed = [f"- {x.fault.id}: in {' and '.join(x.missed)}" for x in scored(record) if x.missed]
     unnamed = [f"- {x.fault.id}: {x.diagnosis or 'nothing is said'}" for x in scored(record) if x.named is False]
     parts = ["Missed:\n", *missed, ""] if missed else []
-    return "\n".join([*parts, *(["Formula faults that aren't named as what they are:\n", *unnamed, ""] if unnamed else [])])
+    return "\n".join(
+        [*parts, *(["Formula faults that aren't named as what they are:\n", *unnamed, ""] if unnamed else [])]
+    )
 
 
 def _honest(rows: Sequence[dict[str, Any]]) -> str:

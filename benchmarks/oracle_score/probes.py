@@ -1,13 +1,12 @@
 """Kernel against kernel: situations in which a fault must show, whatever the oracle makes of it.
 
-A probe looks at what a kernel returns, at gradients, and at what a call does to memory. A fault of the table is one only
-if some probe sees another thing than with the right kernel.
+A probe looks at what a kernel returns, at gradients, and at what a call does to memory. A fault of the table is one
+only if some probe sees another thing than with the right kernel.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,14 +17,19 @@ import torch
 from torch import Tensor
 
 from attnproof.implementation_cases import Case
+from attnproof.oracle.calls import poisoned
 from benchmarks.oracle_score.faults import CORES, Fault
 from benchmarks.oracle_score.inputs import arguments_of, tensors, values_of
 from benchmarks.oracle_score.kernels.frame import Kernel, kernel_of
 
 Seen = dict[str, Tensor]
+BEHAVIOUR = ("mutation", "aliasing", "memory", "nondeterminism", "causality")
+"""Kinds of fault that show in how calls behave."""
 CLEAR = 1e-4
 """By so much of the largest entry values must differ in float32."""
 CASE = Case(37, batch=2)
+CUT = 20
+"""The token from which on others are put in, to see whether earlier rows stay."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,9 @@ BY_KIND: dict[str, tuple[Probe, ...]] = {
 }
 
 
+Look = Callable[[Kernel, str, Probe], Seen]
+
+
 def probes_of(fault: Fault) -> tuple[Probe, ...]:
     """The probes for a fault, the likeliest first."""
     return (*BY_KIND.get(fault.kind, ()), *USUAL)
@@ -94,10 +101,6 @@ def differs(fault: Fault) -> str:
         if name:
             return f"{name}, {probe}"
     return ""
-
-
-BEHAVIOUR = ("mutation", "aliasing", "memory", "nondeterminism", "causality")
-Look = Callable[[Kernel, str, Probe], Seen]
 
 
 @cache
@@ -155,27 +158,32 @@ def _weighted(values: list[Tensor], loss: str) -> Iterator[tuple[Tensor, Tensor]
 
 def behaviour(kernel: Kernel, system: str, probe: Probe) -> Seen:
     """What calls do: to their inputs, to earlier results, in what memory, and whether they do it again."""
-    given = _given(system, probe)
+    given, options = _given(system, probe), probe.options()
     before = {name: x.clone() for name, x in given.items()}
-    first = values_of(kernel(**given, **probe.options()))
+    first = values_of(kernel(**given, **options))
     kept, seen = _named(first), {f"{name} after the call": x.clone() for name, x in given.items()}
-    places = {x.untyped_storage().data_ptr() for x in given.values()}
-    seen |= {f"{name} shares memory": torch.tensor(x.untyped_storage().data_ptr() in places) for name, x in _places(first)}
-    again = [_named(values_of(kernel(**before, **probe.options()))) for _ in range(3)]
-    seen |= {f"{name} is the same again": torch.tensor(all(x[name].equal(kept[name]) for x in again)) for name in kept}
-    other = replace(probe, case=replace(probe.case, seed=1)).arguments(system)
-    later = _named(values_of(kernel(**_joined(before, tensors(other, torch.float32), probe.case.tokens), **probe.options())))
+    places = {_place(x) for x in given.values()}
+    seen |= {f"{name} is an argument's memory": _flag(_place(x) in places) for name, x in _numbered(first)}
+    again = [_named(values_of(kernel(**before, **options))) for _ in range(3)]
+    seen |= {f"{name} is the same again": _flag(all(x[name].equal(kept[name]) for x in again)) for name in kept}
+    other = tensors(replace(probe, case=replace(probe.case, seed=1)).arguments(system), torch.float32)
+    later = _named(values_of(kernel(**_joined(before, other, probe.case.tokens), **options)))
     seen |= {f"{name} for other inputs": x for name, x in later.items()}
-    seen["earlier rows stay"] = torch.tensor(later["returned 0"][:, : CUT].equal(kept["returned 0"][:, : CUT]))
-    seen |= {f"{name} after later calls": x.clone() for name, x in _places(first)}
-    with _poisoned():
-        return seen | _named(values_of(kernel(**before, **probe.options())))
+    seen["earlier rows stay"] = _flag(later["returned 0"][:, :CUT].equal(kept["returned 0"][:, :CUT]))
+    seen |= {f"{name} after later calls": x.clone() for name, x in _numbered(first)}
+    with poisoned("torch"):
+        return seen | _named(values_of(kernel(**before, **options)))
 
 
-CUT = 20
+def _flag(value: bool) -> Tensor:
+    return torch.tensor(float(value))
 
 
-def _places(values: list[Tensor]) -> list[tuple[str, Tensor]]:
+def _place(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def _numbered(values: list[Tensor]) -> list[tuple[str, Tensor]]:
     return [(f"returned {place}", x) for place, x in enumerate(values)]
 
 
@@ -185,16 +193,3 @@ def _joined(first: Seen, other: Seen, tokens: int) -> Seen:
         name: torch.cat([x[:, :CUT], other[name][:, CUT:]], 1) if x.ndim > 2 and x.shape[1] == tokens else x
         for name, x in first.items()
     }
-
-
-class _poisoned(warnings.catch_warnings):  # noqa: N801
-    """Memory that is allocated without being written holds NaN."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        warnings.simplefilter("ignore")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-
-    def __exit__(self, *error: object) -> None:
-        torch.use_deterministic_algorithms(False)
-        super().__exit__(*error)

@@ -1,4 +1,4 @@
-"""Runs the oracle and the other checks over faults and honest implementations, one task for each kernel and precision."""
+"""Runs the oracle and the other checks over faults and honest implementations, a task for each kernel and precision."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import attnproof
 from attnproof.oracle.report import KernelReport
-from benchmarks.oracle_score.faults import FAULTS, Fault
+from benchmarks.oracle_score.faults import CORES, FAULTS, Fault
 from benchmarks.oracle_score.honest import Honest, honest
+from benchmarks.oracle_score.kernels.frame import kernel_of
+from benchmarks.oracle_score.other_checks import passed
+from benchmarks.oracle_score.reach import over_tolerance
 
 CHUNK_SIZE = 16
 RUNS = 1000
@@ -94,21 +98,27 @@ def done(task: Task) -> Result:
 
 
 def judged_fault(fault: Fault, dtype: str) -> FaultResult:
-    """The oracle at its usual effort, and the other checks, each on a kernel of its own."""
-    from benchmarks.oracle_score.other_checks import passed
-    from benchmarks.oracle_score.reach import over_tolerance
+    """The oracle at its usual effort, and the other checks, each on a kernel of its own.
 
+    A check that refutes the right kernel too catches nothing.
+    """
     report = attnproof.check_kernel(fault.kernel(), fault.system, layout="fla", dtype=dtype, chunk_size=CHUNK_SIZE)
     checks = [x.check for x in report.findings if x.verdict == "refuted" or (fault.note and fault.note in x.message)]
+    checks = [x for x in checks if x not in _refuted_without_fault(fault.system, dtype)]
     others = {name: not right for name, right in passed(fault.kernel(), fault.system, dtype).items()}
     reach = over_tolerance(fault) if dtype == "bfloat16" else None
     return FaultResult(fault.id, dtype, bool(checks), tuple(checks), report.diagnosis, others, reach)
 
 
-def judged_honest(implementation: Honest, dtype: str, seed: int) -> HonestResult:
-    """The oracle at quick effort, and with the first seed the other checks where they know the layout."""
-    from benchmarks.oracle_score.other_checks import passed
+@cache
+def _refuted_without_fault(system: str, dtype: str) -> frozenset[str]:
+    kernel = kernel_of(system, CORES[system])
+    report = attnproof.check_kernel(kernel, system, layout="fla", dtype=dtype, chunk_size=CHUNK_SIZE)
+    return frozenset(x.check for x in report.findings if x.verdict == "refuted")
 
+
+def judged_honest(implementation: Honest, dtype: str, seed: int) -> HonestResult:
+    """The oracle at quick effort, own kernels with the first seed at usual effort; and other checks in known layouts."""
     x = implementation
     report = attnproof.check_kernel(
         x.make(),
@@ -116,7 +126,7 @@ def judged_honest(implementation: Honest, dtype: str, seed: int) -> HonestResult
         layout=x.layout,
         dtype=dtype,
         chunk_size=CHUNK_SIZE,
-        effort="quick",
+        effort="usual" if x.name == "own" and not seed else "quick",
         seed=seed,
         constants=x.constants,
         library=x.library,
@@ -168,8 +178,3 @@ def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    """A flat record."""
-    return asdict(result)

@@ -68,5 +68,3 @@ def rwkv6(r: Tensor, k: Tensor, v: Tensor, g: Tensor, bonus: Tensor, initial_sta
             row = read(before, r_t) + direct
         rows.append(row.unsqueeze(-2))
     return joined(rows, v), state
-
-

@@ -69,7 +69,7 @@ def deltanet(q: Tensor, k: Tensor, v: Tensor, eta: Tensor, initial_state: Tensor
             overlaps = (keys @ keys.mT).tril(-1)
         if fault == "diagonal in the system":
             overlaps = strength * (keys @ keys.mT).tril()
-            solve = lambda x, right: torch.linalg.solve(torch.eye(x.shape[-1]).to(x) + x, right)  # noqa: B023
+            solve = lambda x, right: torch.linalg.solve(torch.eye(x.shape[-1]).to(x) + x, right)
         wanted = values - (0 if fault == "carry not predicted" else keys @ state)
         if fault == "dbeta divided by beta":
             wanted = DividedByStrength.apply(wanted, strength)
@@ -107,9 +107,7 @@ def gated_deltanet(
     return joined(rows, v), state
 
 
-def kda(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Tensor, fault: str = ""
-) -> Results:
+def kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Tensor, fault: str = "") -> Results:
     """A gate for each channel of the key."""
     state, rows, solve = initial_state, [], solver(fault)
     for here in chunks(v.shape[-2]):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -55,8 +57,6 @@ def signed(kernel: Kernel, arguments: list[Argument]) -> Kernel:
 
 
 def _named(argument: Argument) -> Argument:
-    from dataclasses import replace
-
     return replace(argument, name="g") if argument.name in ("log_gate", "log_a") else argument
 
 
@@ -64,7 +64,7 @@ def _sequences(
     arguments: list[Argument], given: dict[str, Any], value: Tensor, offsets: list[int] | None, scale: float
 ) -> list[dict[str, Tensor]]:
     """The core's arguments: one set for the whole batch, or one for each packed sequence."""
-    spans = [slice(None)] if offsets is None else [slice(*x) for x in zip(offsets[:-1], offsets[1:], strict=True)]
+    spans = [slice(None)] if offsets is None else [slice(*x) for x in pairwise(offsets)]
     heads = {x.name: _heads_first(x, given.get(x.name), value, scale) for x in arguments}
     wide = torch.promote_types(value.dtype, torch.float32)
     widths = {"k": next(given[x.name] for x in arguments if x.layout.endswith("h k")).shape[-1], "v": value.shape[-1]}

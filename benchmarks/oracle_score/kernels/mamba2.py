@@ -20,9 +20,7 @@ FIXED_WIDTH = 3 * BLOCK
 """Of a mask that was made once, in the fault that drops the tail: 65536 in the wild."""
 
 
-def mamba2(
-    C: Tensor, B: Tensor, x: Tensor, step: Tensor, g: Tensor, initial_state: Tensor, fault: str = ""
-) -> Results:
+def mamba2(C: Tensor, B: Tensor, x: Tensor, step: Tensor, g: Tensor, initial_state: Tensor, fault: str = "") -> Results:
     """The whole sequence in chunks of BLOCK tokens, the last one filled up with zeros."""
     tokens = x.shape[-2]
     written = x if fault == "values without steps" else step[..., None] * x

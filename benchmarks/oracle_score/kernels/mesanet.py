@@ -1,6 +1,6 @@
 r"""MesaNet, token by token, with a linear system for each query. von Oswald et al. 2025 (arXiv 2506.05233).
 
-    G_t = gamma_t G_{t-1} + k_t v_t^T,   H_t = gamma_t H_{t-1} + k_t k_t^T,   o_t = G_t^T (H_t + Lambda_t)^-1 q_t
+G_t = gamma_t G_{t-1} + k_t v_t^T,   H_t = gamma_t H_{t-1} + k_t k_t^T,   o_t = G_t^T (H_t + Lambda_t)^-1 q_t
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""RWKV-7, token by token. Peng et al. 2025 (arXiv 2503.14456).
 
-    S_t = Diag(w_t) S_{t-1} - (kappa_t . a_t) (S_{t-1}^T kappa_t)^T + k_t v_t^T,   o_t = S_t^T r_t
+S_t = Diag(w_t) S_{t-1} - (kappa_t . a_t) (S_{t-1}^T kappa_t)^T + k_t v_t^T,   o_t = S_t^T r_t
 """
 
 from __future__ import annotations
