@@ -71,6 +71,7 @@ USUAL = (
     Probe(),
     Probe(replace(CASE, tokens=53, heads=2, key_width=5, value_width=12, batch=1)),
     Probe(replace(CASE, key_width=6, value_width=6, batch=1)),
+    Probe(replace(CASE, strongest=0.1)),
     Probe(replace(CASE, strongest=20.0)),
     Probe(replace(CASE, with_state=False)),
 )

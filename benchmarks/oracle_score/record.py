@@ -25,7 +25,7 @@ class Scored:
     """One fault in both precisions.
 
     Attributes:
-        named: whether the diagnosis says what must be said; None for what isn't a formula.
+        named: whether the diagnosis says what must be said; None where nothing must be.
     """
 
     fault: Fault
@@ -54,7 +54,7 @@ class Scored:
     @property
     def named(self) -> bool | None:
         """Whether the diagnosis names it."""
-        return any(x in self.diagnosis for x in self.fault.says) if self.fault.kind == "formula" else None
+        return any(x in self.diagnosis for x in self.fault.says) if self.fault.says else None
 
     def others(self, name: str) -> bool:
         """Whether another check caught it in float32."""
@@ -95,7 +95,7 @@ def false_alarms(record: dict[str, Any]) -> list[dict[str, Any]]:
 def totals(record: dict[str, Any]) -> list[str]:
     """The sums in words."""
     faults, honest = scored(record), record["honest"]
-    larger, formulas = [x for x in faults if x.larger_than_bfloat16], [x for x in faults if x.named is not None]
+    larger, formulas = [x for x in faults if x.larger_than_bfloat16], [x for x in faults if x.fault.kind == "formula"]
     systems, implementations = {x.fault.system for x in faults}, {row["id"] for row in honest}
     vacuous = sum(row["verdict"] == "vacuous" for row in honest)
     compared = [row for row in honest if row["others"]]

@@ -98,16 +98,22 @@ def done(task: Task) -> Result:
 
 
 def judged_fault(fault: Fault, dtype: str) -> FaultResult:
-    """The oracle at its usual effort, and the other checks, each on a kernel of its own.
-
-    A check that refutes the right kernel too catches nothing.
-    """
-    report = attnproof.check_kernel(fault.kernel(), fault.system, layout="fla", dtype=dtype, chunk_size=CHUNK_SIZE)
-    checks = [x.check for x in report.findings if x.verdict == "refuted" or (fault.note and fault.note in x.message)]
-    checks = [x for x in checks if x not in _refuted_without_fault(fault.system, dtype)]
+    """The oracle at its usual effort, and the other checks, each on a kernel of its own."""
+    checks, diagnosis = _refuting(fault, dtype)
     others = {name: not right for name, right in passed(fault.kernel(), fault.system, dtype).items()}
     reach = over_tolerance(fault) if dtype == "bfloat16" else None
-    return FaultResult(fault.id, dtype, bool(checks), tuple(checks), report.diagnosis, others, reach)
+    return FaultResult(fault.id, dtype, bool(checks), checks, diagnosis, others, reach)
+
+
+def _refuting(fault: Fault, dtype: str) -> tuple[tuple[str, ...], str]:
+    """The checks that refute it, and the diagnosis. A check that refutes the right kernel too catches nothing."""
+    try:
+        report = attnproof.check_kernel(fault.kernel(), fault.system, layout="fla", dtype=dtype, chunk_size=CHUNK_SIZE)
+    except Exception as error:  # the oracle's own failure is no verdict, and must not end the score
+        return (), f"check_kernel raised {type(error).__name__}: {error}"
+    checks = [x.check for x in report.findings if x.verdict == "refuted" or (fault.note and fault.note in x.message)]
+    wrong = _refuted_without_fault(fault.system, dtype)
+    return tuple(x for x in checks if x not in wrong), report.diagnosis
 
 
 @cache
@@ -118,7 +124,7 @@ def _refuted_without_fault(system: str, dtype: str) -> frozenset[str]:
 
 
 def judged_honest(implementation: Honest, dtype: str, seed: int) -> HonestResult:
-    """The oracle at quick effort, own kernels with the first seed at usual effort; and other checks in known layouts."""
+    """The oracle at quick effort, or for own kernels with the first seed at usual effort; and the other checks."""
     x = implementation
     report = attnproof.check_kernel(
         x.make(),

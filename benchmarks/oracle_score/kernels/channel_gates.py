@@ -41,7 +41,8 @@ def gla(q: Tensor, k: Tensor, v: Tensor, g: Tensor, initial_state: Tensor, fault
             attention = attention + (queries @ keys.mT).triu(1)
         if fault == "the query's gate left out":
             attention = attention + scores(queries * ((-gates).exp() - 1), keys, gates).tril(-1)
-        rows.append((queries * from_start) @ state + attention @ values)
+        reads = from_start / gates.exp() if fault == "the query's gate left out" else from_start
+        rows.append((queries * reads) @ state + attention @ values)
         total = from_start[..., -1, :].unsqueeze(-1)
         if fault == "carry fades along the values" and state.shape[-1] == state.shape[-2]:
             total = total.mT

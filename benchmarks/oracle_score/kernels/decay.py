@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from benchmarks.oracle_score.kernels.frame import BLOCK
 from benchmarks.oracle_score.kernels.parts import (
@@ -27,13 +28,14 @@ from benchmarks.oracle_score.kernels.parts import (
 def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor, initial_state: Tensor, fault: str = "") -> Results:
     """One gate for each token and head."""
     state, rows = initial_state, []
-    gates = torch.cat([g[..., :1], g[..., :-1]], -1) if fault == "gate of the token before" else g
+    gates = pad(g, (1, -1)) if fault == "gate of the token before" else g
     if fault == "gates summed up twice":
         gates = g.cumsum(-1)
     for here in chunks(v.shape[-2]):
         queries, keys, values, own = q[..., here, :], k[..., here, :], v[..., here, :], gates[..., here]
         from_start = own.cumsum(-1).exp()
-        rows.append(from_start[..., None] * (queries @ state) + (queries @ keys.mT * _within(own, fault)) @ values)
+        reads = from_start / own.exp() if fault == "the query's gate left out" else from_start
+        rows.append(reads[..., None] * (queries @ state) + (queries @ keys.mT * _within(own, fault)) @ values)
         behind = to_end(own)
         total = from_start[..., -1]
         if fault == "fold of dg behind the last token" and here.start and values.shape[-2] < BLOCK:

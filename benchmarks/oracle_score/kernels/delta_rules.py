@@ -70,15 +70,27 @@ def deltanet(q: Tensor, k: Tensor, v: Tensor, eta: Tensor, initial_state: Tensor
         if fault == "diagonal in the system":
             overlaps = strength * (keys @ keys.mT).tril()
             solve = lambda x, right: torch.linalg.solve(torch.eye(x.shape[-1]).to(x) + x, right)
-        wanted = values - (0 if fault == "carry not predicted" else keys @ state)
-        if fault == "dbeta divided by beta":
-            wanted = DividedByStrength.apply(wanted, strength)
-        elif fault != "beta missing on the right":
-            wanted = strength * wanted
-        written = solve(-overlaps if fault == "sign of the system" else overlaps, wanted)
+        predicted = 0 if fault == "carry not predicted" else keys @ state
+        written = solve(
+            -overlaps if fault == "sign of the system" else overlaps, _wanted(values, predicted, strength, fault)
+        )
         rows.append(queries @ state + (queries @ keys.mT).tril() @ written)
         state = state + keys.mT @ written
     return joined(rows, v), state
+
+
+def _wanted(values: Tensor, predicted: Tensor | float, strength: Tensor, fault: str) -> Tensor:
+    """The right side of DeltaNet's system: beta (v - S k)."""
+    if fault == "beta missing in the system":
+        return strength * values - predicted
+    if fault == "beta missing on the right":
+        return values - strength * predicted
+    if fault == "sign of the system":
+        return strength * (values + predicted)
+    if fault == "dbeta divided by beta":
+        written: Tensor = DividedByStrength.apply(values - predicted, strength)
+        return written
+    return strength * (values - predicted)
 
 
 def gated_deltanet(
@@ -86,9 +98,10 @@ def gated_deltanet(
 ) -> Results:
     """One gate for each token and head."""
     state, rows, solve = initial_state, [], solver(fault)
-    for here in chunks(v.shape[-2]):
+    g = g.cumsum(-1) if fault == "gates summed up twice" else g
+    for here in chunks(v.shape[-2], v.shape[-2] if fault == "M in the place of Gamma" else BLOCK):
         queries, keys, values, strength = q[..., here, :], k[..., here, :], v[..., here, :], beta[..., here, None]
-        gates = g[..., here].cumsum(-1) if fault == "gates summed up twice" else g[..., here]
+        gates = g[..., here]
         from_start, within = gates.cumsum(-1).exp()[..., None], decays(gates)
         before, between = from_start, within.tril(-1)
         if fault == "error before the decay":
@@ -96,8 +109,8 @@ def gated_deltanet(
         if fault == "M in the place of Gamma":
             between = torch.ones_like(within).tril(-1)
         overlaps = strength * (keys @ keys.mT) * between
-        wanted = values - before * (keys @ state)
-        written = solve(overlaps, wanted if fault == "no beta on the right" else strength * wanted)
+        predicted = strength * before * (keys @ state)
+        written = solve(overlaps, (values if fault == "no beta on the right" else strength * values) - predicted)
         reads = queries @ keys.mT * (torch.ones_like(within).tril() if fault == "scores don't fade" else within)
         rows.append(from_start * (queries @ state) + reads @ written)
         total = from_start[..., -1, :, None]
@@ -154,7 +167,7 @@ def comba(
     state, rows = initial_state, []
     if fault == "predicts with k":
         p = k
-    if fault == "writes along p":
+    if fault == "keys and predictors exchanged":
         k, p = p, k
     for q_t, k_t, p_t, v_t, gate, strength in by_tokens(q, k, p, v, g[..., None], beta[..., None]):
         fade = (gate if fault == "gate read as linear" else gate.exp())[..., None]

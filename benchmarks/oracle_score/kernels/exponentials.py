@@ -66,7 +66,7 @@ def deltaformer(q: Tensor, k: Tensor, w: Tensor, v: Tensor, fault: str = "") -> 
     erased = (w @ k.mT).tril(-1).exp().tril(-1)
     if fault == "exp before the mask":
         erased = (w @ k.mT).exp().where(strictly_lower(v.shape[-2], v), 0.0)
-    if fault == "exponentials of masked scores":
+    if fault == "mask of the system a token late":
         erased = (w @ k.mT).tril(-1).exp() * strictly_lower(v.shape[-2], v).tril(-2)
     if fault == "no exponential in the system":
         erased = (w @ k.mT).tril(-1)

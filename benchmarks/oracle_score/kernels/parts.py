@@ -12,7 +12,7 @@ Results = tuple[Tensor, ...]
 
 def chunks(tokens: int, size: int = BLOCK) -> list[slice]:
     """The chunks of a sequence; the last one may be shorter."""
-    return [slice(start, min(start + size, tokens)) for start in range(0, tokens, size)]
+    return [slice(start, min(start + size, tokens)) for start in range(0, tokens, max(size, 1))]
 
 
 def joined(rows: list[Tensor], like: Tensor) -> Tensor:
