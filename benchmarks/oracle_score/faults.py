@@ -260,7 +260,7 @@ FAULTS: tuple[Fault, ...] = (
     mesa("ridge of the first channel", "shape"),
     mesa("two steps of conjugate gradients", "precision"),
     mesa("ridge detached", "backward"),
-    fox("own gate too", "formula", "own gate"),
+    fox("own gate too", "formula", "own gate", "g of the token before"),
     fox("the query's gate left out", "formula", "Gamma^sh", "own gate"),
     fox("gates outside of the softmax", "formula", "outside"),
     fox("gates in base 2", "formula", "g is taken to the base 2"),

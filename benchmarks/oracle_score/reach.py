@@ -17,12 +17,12 @@ from attnproof.implementation_cases import Case
 from attnproof.oracle.conventions import Convention, convention_of
 from attnproof.oracle.gradients import LOSSES, gradient_gaps
 from attnproof.oracle.subject import Misbehaved, Subject
-from attnproof.oracle.trials import Trial, forms_of
+from attnproof.oracle.trials import Trial
 from benchmarks.oracle_score.faults import CORES, Fault
 from benchmarks.oracle_score.inputs import GATES, values_of
 from benchmarks.oracle_score.kernels.frame import Kernel, kernel_of
 from benchmarks.oracle_score.probes import BEHAVIOUR, Probe, probes_of
-from derivations.language.forms import Recurrence
+from derivations.language.errors import StatementError
 
 LARGER = 2.0
 STRONG = 6.0
@@ -88,12 +88,13 @@ def _called(kernel: Kernel, given: dict[str, np.ndarray], probe: Probe) -> list[
 
 
 def _of_gradients(probe: Probe, subject: Subject) -> float:
-    form = forms_of(subject.convention.derivation)[0]
-    if not isinstance(form, Recurrence):
-        return 0.0
+    """The largest error of a gradient over its tolerance; zero where the statement's derivatives aren't known."""
     losses = LOSSES if probe.case.strongest < STRONG else LOSSES[:1]
-    gaps = [gradient_gaps(subject, form, _set(probe, subject.convention), own) for own in losses]
-    return max(gap.ratio for own in gaps for gap in own.values())
+    try:
+        gaps = [gradient_gaps(subject, _set(probe, subject.convention), own) for own in losses]
+    except StatementError:
+        return 0.0
+    return max((gap.ratio for own in gaps for gap in own.values()), default=0.0)
 
 
 def _set(probe: Probe, convention: Convention) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -126,25 +127,35 @@ def _refuted_without_fault(system: str, dtype: str) -> frozenset[str]:
 def judged_honest(implementation: Honest, dtype: str, seed: int) -> HonestResult:
     """The oracle at quick effort, or for own kernels with the first seed at usual effort; and the other checks."""
     x = implementation
-    report = attnproof.check_kernel(
-        x.make(),
-        x.system,
-        layout=x.layout,
-        dtype=dtype,
-        chunk_size=CHUNK_SIZE,
-        effort="usual" if x.name == "own" and not seed else "quick",
-        seed=seed,
-        constants=x.constants,
-        library=x.library,
-    )
-    refuted = any(finding.verdict == "refuted" for finding in report.findings)
-    verdict = "refuted" if refuted else "holds" if report.ok else "vacuous"
-    ratio = max((finding.ratio for finding in report.findings), default=0.0)
+    verdict, ratio, replay = _verdict(x, dtype, seed)
     others = {}
-    if x.layout in NAMES:
-        results = passed(lambda **given: x.make()(**given, **x.constants), x.system, dtype, NAMES[str(x.layout)], seed)
+    if isinstance(x.layout, str) and x.layout in NAMES:
+        results = passed(lambda **given: x.make()(**given, **x.constants), x.system, dtype, NAMES[x.layout], seed)
         others = {name: not right for name, right in results.items()}
-    return HonestResult(x.id, dtype, seed, verdict, ratio, _replay(report, dtype, seed) if refuted else "", others)
+    return HonestResult(x.id, dtype, seed, verdict, ratio, replay, others)
+
+
+def _verdict(x: Honest, dtype: str, seed: int) -> tuple[str, float, str]:
+    """What the oracle says, its largest error over tolerance, and where it refuted how to run that again."""
+    effort = "usual" if x.name == "own" and not seed else "quick"
+    try:
+        report = attnproof.check_kernel(
+            x.make(),
+            x.system,
+            layout=x.layout,
+            dtype=dtype,
+            chunk_size=CHUNK_SIZE,
+            effort=effort,
+            seed=seed,
+            constants=x.constants,
+            library=x.library,
+        )
+    except Exception as error:
+        return "refuted", math.inf, f"dtype={dtype!r}, seed={seed}: check_kernel raised {type(error).__name__}: {error}"
+    ratio = max((finding.ratio for finding in report.findings), default=0.0)
+    if any(finding.verdict == "refuted" for finding in report.findings):
+        return "refuted", ratio, _replay(report, dtype, seed)
+    return "holds" if report.ok else "vacuous", ratio, ""
 
 
 NAMES = {"fla": "kernel", "attnproof": "registry"}
