@@ -11,7 +11,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help verify test test-deep lint audit bench docs gpu-evidence clean
+.PHONY: help verify test test-deep lint audit oracle-score bench docs gpu-evidence clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/:.*## /|/' | while IFS='|' read -r name text; do \
@@ -34,6 +34,9 @@ lint: $(VENV)/.lint  ## Style, formatting and types
 
 audit: $(VENV)/.audit  ## Hold other libraries' kernels against the statements; installs transformers and others
 	$(BIN)/attnproof audit --backward $(ARGS)
+
+oracle-score: $(VENV)/.audit  ## Plant faults in kernels: which does the oracle catch, and does it ever refute a right one?
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.oracle_score $(ARGS)
 
 bench: $(VENV)/.audit  ## Run all benchmarks: tables on the screen, JSON in build/bench; installs transformers
 	@mkdir -p build/bench

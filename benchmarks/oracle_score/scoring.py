@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import attnproof
 from attnproof.oracle.report import KernelReport
@@ -137,7 +137,7 @@ def judged_honest(implementation: Honest, dtype: str, seed: int) -> HonestResult
 
 def _verdict(x: Honest, dtype: str, seed: int) -> tuple[str, float, str]:
     """What the oracle says, its largest error over tolerance, and where it refuted how to run that again."""
-    effort = "usual" if x.name == "own" and not seed else "quick"
+    effort: Literal["quick", "usual"] = "usual" if x.name == "own" and not seed else "quick"
     try:
         report = attnproof.check_kernel(
             x.make(),
