@@ -66,6 +66,9 @@ def _with_progress(chosen: list[Task], jobs: int, console: Console) -> list[Resu
 
         def seen(task: Task, result: Result) -> None:
             progress.advance(bar)
+            finished = int(progress.tasks[0].completed)
+            if not console.is_terminal and finished % 50 == 0:
+                progress.print(f"{finished} of {len(chosen)} judged")
             if isinstance(result, HonestResult) and result.replay:
                 progress.print(f"FALSE ALARM {result.id}: {result.replay}", markup=False)
             elif not isinstance(result, HonestResult) and not result.caught:

@@ -66,7 +66,7 @@ def honest() -> tuple[Honest, ...]:
 def _own() -> Iterator[Honest]:
     for system, core in CORES.items():
         yield Honest(system, "own", partial(kernel_of, system, core), "fla", ("float64", *NARROW, "float16"))
-    differences = partial(kernel_of, "decay", decay.decay, "later gates change rounding")
+    differences = partial(kernel_of, "decay", decay.decay, "decays from differences of sums")
     yield Honest("decay", "own, decays from differences of sums", differences, "fla", NARROW)
     yield Honest("deltanet", "own, inverse by powers", _by_powers, "fla", NARROW)
 

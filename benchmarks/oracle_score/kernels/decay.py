@@ -52,24 +52,24 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor, initial_state: Tensor, fau
 def _within(gates: Tensor, fault: str) -> Tensor:
     """Gamma, the decays between the tokens of a chunk."""
     if fault == "exp before the mask":
-        sums = gates.cumsum(-1)
-        return (sums[..., :, None] - sums[..., None, :]).exp().where(gate_mask(gates), 0.0)
+        return masked_too_late(gates)
     if fault == "own write fades":
         return (gate_sums(gates) + gates[..., None, :]).exp().tril()
     if fault == "the query's gate left out":
         return (gate_sums(gates) - past_only(gates)).exp().tril()
     if fault == "no decay within a chunk":
         return torch.ones_like(gate_sums(gates)).tril()
-    if fault == "later gates change rounding":
-        sums = gates.cumsum(-1) - gates.sum(-1, keepdim=True)
+    if fault in ("later gates change rounding", "decays from differences of sums"):
+        sums = gates.cumsum(-1) - (gates.sum(-1, keepdim=True) if fault == "later gates change rounding" else 0)
         return (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
     return decays(gates)
 
 
-def gate_mask(gates: Tensor) -> Tensor:
-    """Whether j <= i, of the tokens of a chunk."""
-    tokens = gates.shape[-1]
-    return torch.ones(tokens, tokens, dtype=torch.bool, device=gates.device).tril()
+def masked_too_late(gates: Tensor) -> Tensor:
+    """Gamma, whose exponentials are taken above the diagonal too, where they may overflow: NaN in the backward pass."""
+    sums = gate_sums(gates)
+    causal = torch.ones(sums.shape[-2:], dtype=torch.bool, device=gates.device).tril()
+    return (sums - sums.mT).exp().where(causal, 0.0)
 
 
 def retnet(

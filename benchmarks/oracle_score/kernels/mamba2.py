@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from benchmarks.oracle_score.kernels.decay import gate_mask
+from benchmarks.oracle_score.kernels.decay import masked_too_late
 from benchmarks.oracle_score.kernels.frame import BLOCK
 from benchmarks.oracle_score.kernels.parts import Results, decays, gate_sums, to_end
 
@@ -48,8 +48,7 @@ def _within(gates: Tensor, fault: str) -> Tensor:
     if fault == "own write fades":
         return (gate_sums(gates) + gates[..., None, :]).exp().tril()
     if fault == "exp before the mask":
-        sums = gates.cumsum(-1)
-        return (sums[..., :, None] - sums[..., None, :]).exp().where(gate_mask(gates), 0.0)
+        return masked_too_late(gates)
     return decays(gates)
 
 
