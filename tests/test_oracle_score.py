@@ -96,8 +96,8 @@ def test_each_honest_implementation_is_right_on_a_small_input(implementation: Ho
 @pytest.mark.parametrize("name", THROUGH_THE_ORACLE)
 def test_some_faults_are_caught(name: str) -> None:
     [fault] = [x for x in FAULTS if x.id == name]
-    report = attnproof.check_kernel(fault.kernel(), fault.system, layout="fla", chunk_size=16)
-    assert not report.ok
+    report = attnproof.check_kernel(fault.kernel(), fault.system, layout="fla", chunk_size=16, effort="quick")
+    assert "refuted" in {x.verdict for x in report.findings}, str(report)
 
 
 def test_other_checks_pass_a_right_kernel_and_not_zeros() -> None:

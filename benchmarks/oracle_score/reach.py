@@ -65,9 +65,12 @@ def _is_floating(x: Any) -> bool:
 
 
 def _of_values(fault: Fault, probe: Probe, subject: Subject) -> float:
-    """Faulty against right on a probe's inputs, in tolerances of the row with the largest one."""
-    trial = Trial(subject, probe.case)
+    """Faulty against right on a probe's inputs, in tolerances of the row with the largest one.
+
+    For packed sequences the tolerances are those of a single sequence that is as long.
+    """
     given = {GATES.get(name, name): value for name, value in probe.arguments(fault.system, "bfloat16").items()}
+    trial = Trial(subject, probe.case, shared={} if probe.offsets else given)
     right = _wide(kernel_of(fault.system, CORES[fault.system]))
     found, wanted = (_called(kernel, given, probe) for kernel in (subject.kernel, right))
     if fault.kind in BEHAVIOUR:  # what differs only now and then, or with other later tokens
