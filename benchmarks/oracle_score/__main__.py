@@ -70,9 +70,9 @@ def _with_progress(chosen: list[Task], jobs: int, console: Console) -> list[Resu
             if not console.is_terminal and finished % 50 == 0:
                 progress.print(f"{finished} of {len(chosen)} judged")
             if isinstance(result, HonestResult) and result.replay:
-                progress.print(f"FALSE ALARM {result.id}: {result.replay}", markup=False)
+                progress.print(f"FALSE ALARM {result.id}: {result.replay}", markup=False, soft_wrap=True)
             elif not isinstance(result, HonestResult) and not result.caught:
-                progress.print(f"not caught in {result.dtype}: {result.id}", markup=False)
+                progress.print(f"not caught in {result.dtype}: {result.id}", markup=False, soft_wrap=True)
 
         return run(chosen, jobs, seen)
 
@@ -81,11 +81,11 @@ def _say(record: dict[str, object], console: Console) -> None:
     for x in scored(record):
         word = f"MISSED in {' and '.join(x.missed)}" if x.missed else "caught"
         named = {None: "", True: ", named", False: ", not named"}[x.named]
-        console.print(f"{x.fault.id} ({x.fault.kind}): {word}{named}", markup=False, highlight=False)
+        console.print(f"{x.fault.id} ({x.fault.kind}): {word}{named}", markup=False, highlight=False, soft_wrap=True)
     for row in false_alarms(record):
-        console.print(f"FALSE ALARM {row['id']}: {row['replay']}", markup=False, highlight=False)
+        console.print(f"FALSE ALARM {row['id']}: {row['replay']}", markup=False, highlight=False, soft_wrap=True)
     for line in totals(record):
-        console.print(line, markup=False, highlight=False)
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _versions() -> dict[str, str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
+
+import torch
 
 import attnproof
 from attnproof.oracle.report import KernelReport
@@ -174,7 +176,7 @@ def run(chosen: Sequence[Task], jobs: int, seen: Callable[[Task, Result], None])
         KeyboardInterrupt: no more tasks are begun then.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=_begin) as pool:
         futures = {pool.submit(done, task): task for task in chosen}
         try:
             return list(_collected(futures, seen))
@@ -190,8 +192,7 @@ def _collected(futures: dict[Any, Task], seen: Callable[[Task, Result], None]) -
         yield result
 
 
-def _one_thread() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
-    import torch
-
+def _begin() -> None:
+    """One thread for each process; the noise of masked logarithms of zero is no news."""
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore", RuntimeWarning)
