@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -193,6 +194,7 @@ def _collected(futures: dict[Any, Task], seen: Callable[[Task, Result], None]) -
 
 
 def _begin() -> None:
-    """One thread for each process; the noise of masked logarithms of zero is no news."""
+    """One thread for each process; it is stopped by the one that began it, and masked logarithms of zero are no news."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", RuntimeWarning)
