@@ -194,7 +194,7 @@ def _collected(futures: dict[Any, Task], seen: Callable[[Task, Result], None]) -
 
 
 def _begin() -> None:
-    """One thread for each process; it is stopped by the one that began it, and masked logarithms of zero are no news."""
+    """One thread for each process, which the first one stops; logarithms of masked zeros are no news."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", RuntimeWarning)
