@@ -25,8 +25,10 @@ from numerics.proofs.tolerances import tolerances_of
 from numerics.run import run
 
 FAMILIES = ("plain", "repeated keys", "orthogonal keys", "zero keys", "large keys")
+MASKED_SCORES = "masked scores that overflow"
+"""A family of inputs for attention alone: where there is a state, the last key is written."""
 QUERIES = ("Q", "R", "C")
-STRENGTHS = ("beta", "eta", "Delta")
+STRENGTHS = ("beta", "eta", "Delta", "Lambda")
 WRITTEN = ("K", "B")
 """Keys that values are written along, and not what is removed along: a removal of length three grows without end."""
 FEATURES = ("phi_Q", "phi_K", "z")
@@ -48,7 +50,7 @@ class Case:
 
     Attributes:
         tokens: t.
-        family: what is particular about the keys, one of FAMILIES.
+        family: what is particular about the keys, one of FAMILIES, or MASKED_SCORES.
         strongest: log gates lie between minus this and zero.
         with_state: whether there is an initial state.
         seed: where everything is drawn from.
@@ -57,6 +59,7 @@ class Case:
         lengths: of packed sequences, which together have as many tokens; None where they aren't packed.
         set_to: inputs of the statement that are a number everywhere, or another input: (("beta", 0.0), ("P", "K")).
         value_scale: a factor of values, and of the states that are made of them.
+        query_scale: a factor of queries.
     """
 
     tokens: int
@@ -73,6 +76,7 @@ class Case:
     lengths: tuple[int, ...] | None = None
     set_to: tuple[tuple[str, float | str], ...] = ()
     value_scale: float = 1.0
+    query_scale: float = 1.0
 
     def stated_chunk(self, implementation: Implementation) -> int:
         """The blocks of the statement: shorter where gates are strong, since it divides by the product of a block's."""
@@ -131,9 +135,22 @@ def drawn(implementation: Implementation, case: Case, dtype: str) -> Arrays:
     for name, value in case.set_to:
         number = value if isinstance(value, str) else np.log(value) if name in logs else value
         values[name] = values[number] if isinstance(number, str) else np.full_like(values[name], number)
+    for name in (x for x in QUERIES if x in values):
+        values[name] = case.query_scale * values[name]
+    if case.family == MASKED_SCORES:
+        _mask_large_scores(values)
     for x in arguments:
         values[x.stands_for] = values[x.stands_for] * (case.value_scale if "v" in x.layout.split() else 1.0)
     return rounded_inputs({x.name: values[x.stands_for] for x in arguments}, UNIT_ROUNDOFF[dtype])
+
+
+def _mask_large_scores(values: Arrays) -> None:
+    """The last key is so long that exponentials of its scores overflow; all tokens that may see it ask for nothing."""
+    for name in WRITTEN:
+        if name in values:
+            values[name][:, -1] *= 200  # in float64, in which the statement is evaluated, they do not
+    for name in (x for x in QUERIES if x in values):
+        values[name][:, -1] = 0
 
 
 def _drawn(argument: Argument, implementation: Implementation, case: Case) -> np.ndarray:

@@ -74,7 +74,7 @@ def _returned(output: Tensor, state: Tensor, v: Tensor, fault: str) -> tuple[Any
 
 FAULTS = {
     "decay after the error": "it computes Comba with P = K",
-    "no beta": "without the factor beta_t",
+    "no beta": "beta isn't used: it is one",
     "sign": "sign of",
     "carry dropped": "what is carried is dropped after every 8 tokens",
     "initial state ignored": "the initial S is ignored",

@@ -145,7 +145,7 @@ def exits(q, k, v, g, beta): sys.exit(0)
     ("name", "isolate", "status", "said"),
     [
         ("right", True, 0, "computes Gated DeltaNet"),
-        ("wrong", False, 1, "without the factor beta_t"),
+        ("wrong", False, 1, "beta isn't used: it is one"),
         ("exits", False, 1, "it raised SystemExit"),
         ("missing", False, 2, "can't import broken:missing"),
     ],

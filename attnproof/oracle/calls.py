@@ -165,7 +165,7 @@ def _separated(
             )
             own[key] = np.take(returned[key], places, axis)
         if not size:
-            _check_untouched(own, convention, parts[k], k)
+            _check_untouched(own, trial.subject, parts[k], k)
             continue
         worst = max(trial.gaps(own), key=lambda gap: gap.ratio)
         ratio, sharpness = max(ratio, worst.ratio), max(sharpness, worst.sharpness)
@@ -176,19 +176,19 @@ def _separated(
 
 
 def _check_untouched(
-    returned: Arrays, convention: Convention, given: Mapping[str, np.ndarray], sequence: int | None = None
+    returned: Arrays, subject: Subject, given: Mapping[str, np.ndarray], sequence: int | None = None
 ) -> None:
     """The last states of a sequence without tokens are its initial ones.
 
     Raises:
         Misbehaved: they aren't.
     """
-    layouts = dict(convention.returns)
-    for x in convention.arguments:
+    layouts = dict(subject.convention.returns)
+    for x in subject.convention.arguments:
         if x.layout.startswith("n ") and x.name in given and x.stands_for in returned:
             if layouts[x.stands_for] != x.layout:
                 continue  # handed back in another layout than it is taken
-            if not np.array_equal(returned[x.stands_for], given[x.name]):
+            if not np.array_equal(returned[x.stands_for], on_host(subject.array(given[x.name]))):
                 which = "" if sequence is None else f" (sequence {sequence})"
                 raise Misbehaved(f"without tokens{which} the final {x.stands_for} isn't the initial one")
 
@@ -201,7 +201,7 @@ def no_tokens(subject: Subject, case: Case) -> Finding:
         returned = subject.call(given)
         sizes = replace(case, tokens=0).sizes(described(subject.convention))
         check_shape(OUTPUT, returned[OUTPUT], dict(subject.convention.returns)[OUTPUT], sizes)
-        _check_untouched(returned, subject.convention, given)
+        _check_untouched(returned, subject, given)
     except Misbehaved as error:
         if "raised" in str(error):
             return skipped(name, f"the kernel refuses it: {error}")

@@ -19,7 +19,7 @@ from attnproof.oracle.subject import Arrays
 from attnproof.oracle.trials import Trial, forms_of, symbols_of
 from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
 from derivations.language.forms import Form, Recurrence
-from derivations.language.symbols import n
+from derivations.language.symbols import d_v, n
 from numerics.algebras.contract import Algebra
 from numerics.algebras.floats import Floats, numpy_float64
 from numerics.backward import cotangents
@@ -115,7 +115,22 @@ def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives
         values, trial.env, subject.unit_roundoff, rng, rounded, subject.of_sums, trial.cumulated
     )
     whole = _differentiated(form, trial.env, inputs, of_output)
-    return dict(zip(inputs, zip(whole, tolerances, strict=True), strict=True))
+    of_scores = _of_cancelled_scores(trial, of_output)
+    widths = [x.shape[0] == n and x.shape[1] not in (1, d_v) for x in inputs]
+    allowed = [np.maximum(x, of_scores) if wide else x for x, wide in zip(tolerances, widths, strict=True)]
+    return dict(zip(inputs, zip(whole, allowed, strict=True), strict=True))
+
+
+def _of_cancelled_scores(trial: Trial, of_output: np.ndarray) -> np.ndarray:
+    """How far derivatives by queries and keys may be off since those by their scores are differences.
+
+    Of a softmax, dA_ij = p_ij (do_i^T v_j - do_i^T o_i): where one token has nearly all the weight, that is the
+    difference of two equal numbers, each of which is rounded. One value for each head.
+    """
+    of_tokens = [(x, value) for x, value in trial.env.items() if getattr(x, "shape", (0,))[0] == n]
+    longest = max(abs(value).sum(axis=-1).max() for x, value in of_tokens if x.shape[1] not in (1, d_v))
+    size = abs(of_output * trial.values[OUTPUT]).sum(axis=-1).max(axis=-1, keepdims=True)
+    return MARGIN * trial.subject.of_sums * size * longest
 
 
 def _differentiated(form: Form, env: Mapping[Any, Any], inputs: list[Any], of_output: np.ndarray) -> list[np.ndarray]:

@@ -8,24 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from attnproof.catalogue import load_catalogue
-from attnproof.implementation_cases import Case
+from attnproof.implementation_cases import QUERIES, Case
 from attnproof.oracle.conventions import OUTPUT
+from attnproof.oracle.misreadings import Change, misreadings
 from attnproof.oracle.subject import Misbehaved, Subject
-from attnproof.oracle.trials import NO_VALUE, Trial, computed, forms_of, is_gate, symbols_of, without_carry
-from derivations.language.forms import Form, Recurrence, text_lines
+from attnproof.oracle.trials import NO_VALUE, Trial, computed, forms_of, symbols_of, without_carry
+from derivations.language.forms import Closed, Form, Recurrence, text_lines
 from derivations.language.statements import Identity
+from derivations.language.symbols import n
 from numerics.proofs.mutants import mutants
 
 Values = dict[str, np.ndarray]
 STANDS_IN = {"P": "K", "W": "K", "kappa": "K"}
 """Inputs that other systems have besides, and which of them they are taken to be."""
-SAME_ROLE = ({"Q", "R", "C"}, {"K", "B"}, {"V", "X"}, {"beta", "eta"}, {"gamma"}, {"alpha", "w"})
+SAME_ROLE = ({"Q", "R", "C", "phi_Q"}, {"K", "B", "phi_K"}, {"V", "X"}, {"beta", "eta"}, {"gamma"}, {"alpha", "w"})
 """Inputs that have the same part in different systems."""
+GATES = ("gamma", "alpha", "a", "w")
+KEYS = ("K", "B", "phi_K")
+SCALED = (
+    (1, 1, "scale is ignored"),
+    (4, 1, "scale is applied twice"),
+)
+"""By how much output and states of `scale` = 1/2 are to be multiplied to be right, and what that shows."""
 TOKENS, WIDTH = 24, 5
 """Small enough for many candidates; d_k = d_v, so that a transposed state has a meaning."""
 
@@ -46,9 +56,37 @@ def diagnosed(subject: Subject, case: Case) -> str:
         returned = [subject.call(trial.arguments) for trial in trials]
     except Misbehaved:
         return ""
+    wrong_scale = _of_scale(subject, trials[0])
+    if wrong_scale:
+        return wrong_scale
     for candidate in candidates(subject):
         if all(_is_it(candidate, trial, found) for trial, found in zip(trials, returned, strict=True)):
             return candidate.name
+    return ""
+
+
+def _of_scale(subject: Subject, trial: Trial) -> str:
+    """What a kernel of the right values does with a `scale` of one half, if that isn't to halve the output."""
+    if subject.convention.constants.get("scale") != 1.0 or not trial.linear_in_queries:
+        return ""
+    try:
+        if any(gap.ratio > 1 for gap in trial.gaps(subject.call(trial.arguments))):
+            return ""
+        found = subject.call(trial.arguments, scale=0.5)
+        for output, state, what in SCALED:
+            back = {x: (output if x == OUTPUT else state) * value for x, value in found.items()}
+            if all(gap.ratio <= 1 for gap in trial.gaps(back)):
+                return what
+        keys = [x for name, x in symbols_of(subject.convention.derivation).items() if name in KEYS and x in trial.env]
+        halved = computed(
+            forms_of(subject.convention.derivation)[0],
+            {**trial.env, **{x: trial.env[x] / 2 for x in keys}},
+            trial.names,
+        )
+        if all(gap.ratio <= 1 for gap in trial.gaps(found, halved)):
+            return "scale is put on k"
+    except Misbehaved:
+        pass
     return ""
 
 
@@ -57,9 +95,22 @@ def _is_it(candidate: Candidate, trial: Trial, returned: Values) -> bool:
     try:
         other = {**trial.values, **candidate.values(trial)}
         differs = any(_apart(other[x], trial.values[x], trial.tolerances[x]) for x in trial.values if x in returned)
-        return differs and all(gap.ratio <= 1 for gap in trial.gaps(returned, other))
+        return differs and all(_fits(trial, name, layout, returned, other) for name, layout in trial.returned_names())
     except (Misbehaved, *NO_VALUE):
         return False
+
+
+def _fits(trial: Trial, name: str, layout: str, returned: Values, other: Values) -> bool:
+    """Whether a returned value is the candidate's.
+
+    Where that has grown larger than the statement's up to a row, as a wrong sign may make it, its roundings have too.
+    """
+    found, wanted, stated = trial.stated(name, layout, returned[name]), other[name], trial.values[name]
+    if not (np.isfinite(found).all() and np.isfinite(wanted).all()):
+        return False
+    theirs, own = (np.maximum.accumulate(abs(x).max(axis=-1), axis=-1) for x in (wanted, stated))
+    larger = np.maximum(theirs / np.maximum(own, 1e-300), 1.0)
+    return bool((abs(found - wanted).max(axis=-1) <= larger * trial.tolerances[name]).all())
 
 
 def _apart(a: np.ndarray, b: np.ndarray, tolerance: np.ndarray) -> bool:
@@ -74,7 +125,8 @@ def candidates(subject: Subject) -> Iterator[Candidate]:
     yield from _states(form)
     yield from _calls(subject, form)
     yield from _relatives(form)
-    yield from _falsified(form)
+    yield from _refuted(subject)
+    yield from _falsified(subject)
 
 
 def _changed(name: str, form: Form, x: Any, change: Callable[[np.ndarray], np.ndarray]) -> Candidate:
@@ -109,28 +161,37 @@ def _dropping(size: int) -> Candidate:
 def _calls(subject: Subject, form: Form) -> Iterator[Candidate]:
     symbols = symbols_of(subject.convention.derivation)
     for argument in subject.convention.arguments:
-        name, x = argument.name, symbols[argument.stands_for]
-        if is_gate(argument, subject):
-            yield _changed(f"{name} isn't used: no token fades", form, x, np.ones_like)
-            yield _changed(f"{name} is read as a gate, and not as its logarithm", form, x, np.log)
-            yield _changed(f"the exponential of {name} is taken where the gate was given", form, x, np.exp)
-            yield _changed(f"{name} is taken to the base 2", form, x, lambda gates: 2 ** np.log(gates))
-            yield _changed(f"{name} of the token before is used", form, x, _late)
         if argument.stands_for in ("Q", "R", "C"):
             for power, how in (
                 (-0.5, "scaled by d_k^-1/2 too much"),
                 (0.5, "not scaled"),
                 (-1.0, "scaled twice too much"),
             ):
-                yield _scaled(f"{name} is {how}", form, x, power)
+                yield _scaled(f"{argument.name} is {how}", form, symbols[argument.stands_for], power)
+    for what, change in misreadings(subject):
+        yield Candidate(what, partial(_misread, form, change))
+    if isinstance(form, Recurrence):
+        for gate in (x for x in form.symbols() if x.shape[0] == n and str(x) in GATES):
+            what = f"the query reads without its own gate {gate}_t: (S_{{t-1}} + ...) q_t"
+            yield Candidate(what, partial(_without_the_querys_gate, form, gate))
+
+
+def _misread(form: Form, change: Change, trial: Trial) -> Values:
+    return computed(form, {**trial.env, **change(trial.env)}, trial.names)
+
+
+def _without_the_querys_gate(form: Recurrence, gate: Any, trial: Trial) -> Values:
+    """Each token reads the state before it, and what it has written itself."""
+    known = symbols_of(trial.subject.convention.derivation)
+    query = next(known[name] for name in QUERIES if name in known)
+    faded = {**trial.env, query: (1 - trial.env[gate]) * trial.env[query]}
+    reading = Recurrence(form.states, form.updates, form.readout, "before", form.initial)
+    before = computed(reading, faded, trial.names)[OUTPUT]
+    return {**trial.values, OUTPUT: trial.values[OUTPUT] + before}
 
 
 def _scaled(name: str, form: Form, x: Any, power: float) -> Candidate:
     return Candidate(name, lambda trial: _with(trial, form, {x: trial.env[x] * trial.sizes.d_k**power}))
-
-
-def _late(gates: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.ones_like(gates[..., :1, :]), gates[..., :-1, :]], axis=-2)
 
 
 def _with(trial: Trial, form: Form, changed: Mapping[Any, np.ndarray]) -> Values:
@@ -171,10 +232,23 @@ def _as_other(trial: Trial, form: Form) -> Values:
     return computed(form, env, trial.names)
 
 
-def _falsified(form: Form) -> Iterator[Candidate]:
-    """The statement with one small error."""
-    for mutant in mutants(Identity("kernel", form, form)):
-        if mutant.change.startswith("left: "):
-            wrong = mutant.identity.left
-            name = f"it computes {'; '.join(text_lines(wrong))} ({mutant.change.removeprefix('left: ')})"
-            yield _relative(name, wrong)
+def _falsified(subject: Subject) -> Iterator[Candidate]:
+    """The statement with one small error, in each of the forms that it is written in."""
+    known = load_catalogue().derivations[subject.convention.derivation].forms
+    first = forms_of(subject.convention.derivation)[0]
+    for form in (first, *(x for x in known.values() if x is not first)):
+        if type(form) is not Recurrence and not (isinstance(form, Closed) and form.name == OUTPUT):
+            continue
+        for mutant in mutants(Identity("kernel", form, form)):
+            if mutant.change.startswith("left: "):
+                wrong = mutant.identity.left
+                name = f"it computes {'; '.join(text_lines(wrong))} ({mutant.change.removeprefix('left: ')})"
+                yield _relative(name, wrong)
+
+
+def _refuted(subject: Subject) -> Iterator[Candidate]:
+    """Formulas that are known to be wrong: the sides of the derivation's refuted identities."""
+    for identity in load_catalogue().derivations[subject.convention.derivation].identities:
+        for form in (identity.left, identity.right) if identity.expected == "refuted" else ():
+            if type(form) is Recurrence or (isinstance(form, Closed) and form.name == OUTPUT):
+                yield _relative(f"it computes {'; '.join(text_lines(form))} ({identity.says})", form)

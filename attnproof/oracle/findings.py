@@ -97,4 +97,5 @@ def described_case(case: Case) -> str:
         f", {name} = {value if isinstance(value, str) else format(value, 'g')}" for name, value in case.set_to
     )
     scale = f", values times {case.value_scale:g}" if case.value_scale != 1 else ""
+    scale += f", queries times {case.query_scale:g}" if case.query_scale != 1 else ""
     return f"n = {case.tokens}, d_k = {case.key_width}, d_v = {case.value_width}{state}{gates}{keys}{fixed}{scale}"

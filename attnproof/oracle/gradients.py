@@ -12,19 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from attnproof.implementation_cases import Case
+from attnproof.implementation_cases import MASKED_SCORES, Case
 from attnproof.oracle.arrays import usual_library
 from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.derivatives import Derivatives, derivatives, of_a_sum
 from attnproof.oracle.findings import Finding, broken, described_case, skipped
 from attnproof.oracle.gradient_tolerances import measured
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
-from attnproof.oracle.trials import CLEAR, Trial, carries_a_state, in_tolerances, presented, symbols_of
+from attnproof.oracle.trials import CLEAR, SMALLEST, Trial, carries_a_state, in_tolerances, presented, symbols_of
 from attnproof.oracle.values import zero_strengths
 from derivations.language.errors import StatementError
 from gpu.registry import Argument
 from numerics.float_inputs import rounded_inputs
 from numerics.head_layouts import to_heads
+from numerics.proofs.tolerances import MARGIN
 
 NAME = "gradients"
 LOSSES = ("output and state", "output", "state", "sum of the output")
@@ -54,7 +55,7 @@ def few_gradients(subject: Subject, case: Case) -> Finding:
 
 def gradients(subject: Subject, case: Case) -> Finding:
     """For a loss on the output, on the last states, and on both; with strong gates; for one and two tokens; without an
-    initial state; and where strengths are zero.
+    initial state; where strengths are zero; and of attention where scores that a mask hides overflow.
     """
     own = _small(case)
     cases = [(own, losses) for losses in LOSSES]
@@ -63,6 +64,8 @@ def gradients(subject: Subject, case: Case) -> Finding:
     if subject.convention.state is None or subject.convention.state.optional:
         cases += [(replace(own, with_state=False), LOSSES[0])]
     cases += [(replace(own, set_to=(x,)), LOSSES[0]) for x in zero_strengths(subject)]
+    if not carries_a_state(subject.convention):
+        cases += [(replace(own, family=MASKED_SCORES), LOSSES[1])]
     return _judged(subject, cases)
 
 
@@ -150,6 +153,7 @@ def _gap(
         raise Misbehaved(f"d{argument.name} isn't finite")
     found = _as_derived(argument, to_heads(value, argument.layout, symbol, trial.sizes), of_all=True)
     wanted, tolerance = _wanted(trial, argument, derived, rounding, sums)
+    tolerance = np.maximum(tolerance, MARGIN * SMALLEST[trial.subject.dtype])
     ratio = in_tolerances(abs(found - wanted).max(axis=-1), tolerance)
     tested = bool((abs(wanted).max(axis=-1) > CLEAR * tolerance).any())
     return GradientGap(float(ratio.max()), _what(found, wanted, ratio, symbol.shape[0] == 1), tested)

@@ -147,13 +147,20 @@ def _through_torch(
     if not reached:
         return values, dict.fromkeys(tensors)
     outputs = [x for x, _ in reached]
-    weights = [torch.tensor(own, dtype=x.dtype, device=x.device) for x, own in reached]
+    weights = [_weights(torch, x, own) for x, own in reached]
     try:
         found = torch.autograd.grad(outputs, list(tensors.values()), weights, allow_unused=True)
     except (Exception, SystemExit) as error:
         raise raised("its backward pass", error) from error
     gradients = [None if x is None else on_host(x) for x in found]
     return values, dict(zip(tensors, gradients, strict=True))
+
+
+def _weights(torch: Any, x: Any, own: np.ndarray) -> Any:
+    """Cotangents as autograd has them: those of a sum are one number that is expanded, and not contiguous."""
+    if own.size and np.ptp(own) == 0:
+        return torch.tensor(own.flat[0], dtype=x.dtype, device=x.device).expand(x.shape)
+    return torch.tensor(own, dtype=x.dtype, device=x.device)
 
 
 def _through_jax(

@@ -43,6 +43,8 @@ SHARP = 0.125
 CLEAR = 4.0
 """So many tolerances an output must move when an argument is taken away, for the input to count as a test of it."""
 LARGEST = {"float64": 1.8e308, "float32": 3.4e38, "bfloat16": 3.4e38, "float16": 65504.0}
+SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "bfloat16": 1.2e-38, "float16": 6.2e-5}
+"""The smallest numbers with all their digits: below, a precision rounds to multiples of the last one's."""
 NO_VALUE = (NoMeaning, StatementError, UndefinedValue, KeyError, ValueError, np.linalg.LinAlgError)
 """What a formula may raise that has no value on some input."""
 READ_BEFORE = {"comba": ("P",), "rwkv6": ("R",), "rwkv7": ("kappa",)}
@@ -129,7 +131,13 @@ class Trial:
         own, rng = self.rounded_by_the_kernel(), np.random.default_rng((self.case.seed, 1))
         orders, subject = forms_of(self.subject.convention.derivation), self.subject
         roundoffs = (subject.unit_roundoff, rng, own, subject.of_sums, self.cumulated)
-        return dict(zip(self.names, largest_tolerances(orders, self.env, *roundoffs), strict=True))
+        found = largest_tolerances(orders, self.env, *roundoffs)
+        return {name: np.maximum(x, self.smallest) for name, x in zip(self.names, found, strict=True)}
+
+    @property
+    def smallest(self) -> float:
+        """What is rounded away below the smallest number that has all its digits."""
+        return SMALLEST[self.subject.dtype] * self.subject.unit_roundoff
 
     def _symbol(self, argument: Argument) -> Any:
         return symbols_of(self.subject.convention.derivation)[argument.stands_for]
@@ -140,9 +148,12 @@ class Trial:
         Raises:
             Misbehaved: a value has the wrong shape, or isn't finite.
         """
-        return [self._gap(name, layout, returned[name], values or self.values) for name, layout in self._returns()]
+        return [
+            self._gap(name, layout, returned[name], values or self.values) for name, layout in self.returned_names()
+        ]
 
-    def _returns(self) -> list[tuple[str, str]]:
+    def returned_names(self) -> list[tuple[str, str]]:
+        """What is returned and compared, each with its layout."""
         return [(name, layout) for name, layout in self.subject.convention.returns if name in self.values]
 
     def _gap(self, name: str, layout: str, returned: np.ndarray, values: Mapping[str, np.ndarray]) -> Gap:

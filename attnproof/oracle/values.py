@@ -8,11 +8,11 @@ from dataclasses import replace
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from attnproof.implementation_cases import FAMILIES, Case
+from attnproof.implementation_cases import FAMILIES, MASKED_SCORES, Case
 from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.findings import Finding, broken, compared, described_case, said, skipped
 from attnproof.oracle.subject import Misbehaved, Subject
-from attnproof.oracle.trials import Trial, is_gate
+from attnproof.oracle.trials import Trial, carries_a_state, is_gate
 from gpu.registry import Argument
 
 STRENGTHS = ("beta", "eta", "a", "Delta")
@@ -64,9 +64,14 @@ def has_groups(subject: Subject) -> bool:
 
 
 def keys(subject: Subject, case: Case) -> Finding:
-    """Keys that are repeated, orthogonal or zero."""
+    """Keys that are repeated, orthogonal or zero; for attention also scores whose exponentials overflow, those
+    that count and those that a mask hides.
+    """
     chosen = [family for family in FAMILIES if family != "large keys"]
-    return compared("structured keys", subject, [replace(case, tokens=40, family=family) for family in chosen])
+    cases = [replace(case, tokens=40, family=family) for family in chosen]
+    if not carries_a_state(subject.convention):
+        cases += [replace(case, tokens=40, query_scale=100.0), replace(case, tokens=40, family=MASKED_SCORES)]
+    return compared("structured keys", subject, cases)
 
 
 def gate_sweep(subject: Subject, case: Case) -> Finding:

@@ -33,12 +33,6 @@ def _state_in_place(kernel: Kernel, given: Arguments, kept: Kept) -> Any:
     return output, state
 
 
-@planted("initial state returned where there are no tokens")
-def _same_state(kernel: Kernel, given: Arguments, kept: Kept) -> Any:
-    state = given.get("initial_state")
-    return state_changed(kernel(**given), lambda x: state if state is not None and not given["v"].shape[1] else x)
-
-
 @planted("one buffer for the outputs of all calls")
 def _one_buffer(kernel: Kernel, given: Arguments, kept: Kept) -> Any:
     found = kernel(**given)
