@@ -38,7 +38,7 @@ audit: $(VENV)/.audit  ## Hold other libraries' kernels against the statements; 
 oracle-score: $(VENV)/.audit  ## Plant faults in kernels: which does the oracle catch, and does it ever refute a right one?
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.oracle_score $(ARGS)
 
-bench: $(VENV)/.audit  ## Run all benchmarks: tables on the screen, JSON in build/bench; installs transformers
+bench: $(VENV)/.audit  ## Measure times: tables on the screen, JSON in build/bench; installs transformers
 	@mkdir -p build/bench
 	$(BIN)/python benchmarks/verify_speed.py --json build/bench/verify_speed.json
 	$(BIN)/python benchmarks/against_sympy.py --json build/bench/against_sympy.json
