@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import product
 
+from flint import fmpq
 from sympy import Add, Expr, Mul, Poly, Rational, Symbol, expand
 
 from derivations.language.errors import NoMeaning
-from numerics.costs.polynomials import Point, monomial, through, vandermonde_inverse
+from numerics.costs.polynomials import ZERO, Point, monomial, through, vandermonde_inverse
 
 ManyCounts = Callable[[Point], Sequence[int]]
 """The numbers that the greatest is taken of, at each choice of sizes."""
@@ -24,7 +25,7 @@ DEGREE = 2
 LEAST = 2
 """The smallest size that is looked at: a product with a dimension of one may be a product with a known number."""
 
-Coefficients = tuple[Fraction, ...]
+Coefficients = tuple[fmpq, ...]
 """Of a polynomial in x - 2, y - 2, ...: for sizes of two and more it exceeds another one if each of them does."""
 
 
@@ -79,8 +80,8 @@ def _fitted(counts: ManyCounts, held: int, others: int) -> set[Coefficients]:
     return found
 
 
-def _dot(a: Iterable[Fraction], b: Iterable[int]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+def _dot(a: Iterable[fmpq], b: Iterable[int]) -> fmpq:
+    return sum((x * y for x, y in zip(a, b, strict=True)), ZERO)
 
 
 def _maximal(polynomials: set[Coefficients]) -> list[Coefficients]:
@@ -94,7 +95,8 @@ def _along(symbol: Symbol, values: range, family: Sequence[Coefficients], others
     """One polynomial in all dimensions, from its coefficients at each size of the held one."""
     terms = []
     for place, powers in enumerate(_exponents(len(others))):
-        at_each: dict[Point, Fraction] = {(value,): of[place] for value, of in zip(values, family, strict=True)}
+        each = zip(values, (of[place] for of in family), strict=True)
+        at_each: dict[Point, Fraction] = {(value,): Fraction(int(factor.p), int(factor.q)) for value, factor in each}
         factors = ((x - LEAST) ** power for x, power in zip(others, powers, strict=True))
         terms.append(Mul(through(at_each.__getitem__, {symbol: values}), *factors))
     return expand(Add(*terms))

@@ -7,11 +7,12 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
 
-from flint import fmpq_mat, fmpz_mat
+from flint import fmpq, fmpq_mat, fmpz_mat
 from sympy import Add, Expr, Mul, Rational, Symbol
 
 from derivations.language.errors import NoMeaning
 
+ZERO = fmpq(0)
 Point = tuple[int, ...]
 Count = Callable[[Point], int | Fraction]
 Axes = Mapping[Symbol, range]
@@ -55,7 +56,7 @@ def through(count: Count, axes: Axes) -> Expr:
     corner = tuple(values[-1] for values in axes.values())
     lines = ([count((*corner[:k], x, *corner[k + 1 :])) for x in values] for k, values in enumerate(axes.values()))
     grid = [values[-1 - _degree(line) :] for values, line in zip(axes.values(), lines, strict=True)]
-    coefficients = {point: Fraction(count(point)) for point in product(*grid)}
+    coefficients = {point: fmpq(*Fraction(count(point)).as_integer_ratio()) for point in product(*grid)}
     for k, values in enumerate(grid):
         coefficients = _along_axis(coefficients, k, values)
     return polynomial(coefficients, tuple(axes))
@@ -72,23 +73,23 @@ def _degree(values: Sequence[int | Fraction]) -> int:
     return degree
 
 
-def _along_axis(values: Mapping[Point, Fraction], axis: int, xs: range) -> dict[Point, Fraction]:
+def _along_axis(values: Mapping[Point, fmpq], axis: int, xs: range) -> dict[Point, fmpq]:
     """Values at the points of one axis become coefficients of its powers."""
-    found: dict[Point, Fraction] = {}
+    found: dict[Point, fmpq] = {}
     rows = vandermonde_inverse(tuple((x,) for x in xs), tuple((power,) for power in range(len(xs))))
     for point, value in values.items():
         for power, row in enumerate(rows):
             key = (*point[:axis], power, *point[axis + 1 :])
-            found[key] = found.get(key, Fraction(0)) + row[xs.index(point[axis])] * value
+            found[key] = found.get(key, ZERO) + row[xs.index(point[axis])] * value
     return found
 
 
 @cache
-def vandermonde_inverse(points: tuple[Point, ...], exponents: tuple[Point, ...]) -> list[list[Fraction]]:
+def vandermonde_inverse(points: tuple[Point, ...], exponents: tuple[Point, ...]) -> list[list[fmpq]]:
     """What turns the values of a polynomial at points into its coefficients, as many as there are points."""
     size = range(len(points))
     inverse = fmpq_mat(fmpz_mat([[monomial(point, powers) for powers in exponents] for point in points])).inv()
-    return [[Fraction(int(inverse[row, k].p), int(inverse[row, k].q)) for k in size] for row in size]
+    return [[inverse[row, k] for k in size] for row in size]
 
 
 def monomial(point: Point, powers: Point) -> int:
@@ -99,10 +100,10 @@ def monomial(point: Point, powers: Point) -> int:
     return value
 
 
-def polynomial(coefficients: Mapping[Point, Fraction], variables: Sequence[Expr]) -> Expr:
+def polynomial(coefficients: Mapping[Point, fmpq], variables: Sequence[Expr]) -> Expr:
     """The polynomial with these coefficients, by the powers of its variables."""
     terms = (
-        Mul(Rational(factor.numerator, factor.denominator), *(x**k for x, k in zip(variables, powers, strict=True)))
+        Mul(Rational(int(factor.p), int(factor.q)), *(x**k for x, k in zip(variables, powers, strict=True)))
         for powers, factor in coefficients.items()
         if factor
     )
