@@ -37,12 +37,16 @@ sizes = st.builds(
 
 
 def test_floats(entry: Entry) -> None:
-    """The rung itself in every precision; in the quick profile over one of the six families, another one for each
-    identity. `attnproof verify` takes all of them.
+    """The rung itself in every precision; in the quick profile over the first of the six families that tests something,
+    starting from another one for each identity. `attnproof verify` takes all of them.
     """
-    step = len(FAMILIES) if settings.default.max_examples <= 20 else 1
-    cases = floats.CASES[crc32(entry.id.encode()) % step :: step]
-    evidence = floats.check(entry.identity, algebras=SYSTEMS, cases=cases)
+    first = crc32(entry.id.encode()) % len(FAMILIES)
+    cases = [*floats.CASES[first:], *floats.CASES[:first]]
+    tried = [cases] if settings.default.max_examples > 20 else [[case] for case in cases]
+    for chosen in tried:
+        evidence = floats.check(entry.identity, algebras=SYSTEMS, cases=chosen)
+        if evidence.details["inputs"]:  # some families have no value, or none that is sharp enough, for some identities
+            break
     assert evidence.verdict == entry.identity.expected, evidence.message
     assert evidence.details["inputs"] > 0
 
