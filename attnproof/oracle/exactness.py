@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from attnproof.implementation_cases import Case
-from attnproof.oracle.conventions import parameters
 from attnproof.oracle.findings import Finding, skipped
 from attnproof.oracle.subject import Subject, raised
 from attnproof.oracle.trials import described, forms_of, presented
@@ -54,7 +53,7 @@ def _compared(subject: Subject, case: Case, form: Recurrence) -> Finding:
             statement=form,
             seed=case.seed,
             factors={x.name: Fraction(1, 2) for x in own.arguments if x.scaled},
-            options=_options(subject),
+            options=subject.convention.constants,
         )
     except (NoMeaning, StatementError) as error:
         return skipped(NAME, str(error).splitlines()[0])
@@ -81,8 +80,3 @@ def _what_is_described(subject: Subject) -> Callable[..., Any]:
         return found[: len(subject.convention.returns)] if isinstance(found, tuple | list) else found
 
     return called
-
-
-def _options(subject: Subject) -> dict[str, Any]:
-    known = parameters(subject.kernel)
-    return {name: x for name, x in subject.convention.constants.items() if known is None or name in known}

@@ -39,7 +39,9 @@ GATE_SCALES: dict[str, Scaling] = {
 """A gate from its natural logarithm, as a kernel takes it; a rate is such a logarithm for a step of one."""
 FROM_SCALES: dict[str, Scaling] = {"linear": lambda x: x, "log": np.exp, "log2": np.exp2}
 SHARP = 0.125
-"""Where the tolerance is more than this share of the output, an input tests nothing and isn't counted."""
+"""Where the tolerance is more than this share of the output, an input tests nothing and isn't counted. In bfloat16 the
+roundings of products' operands alone, with their margin, are five to ten hundredths of it, and of a rotated state more;
+whether each argument is tested at all is counted apart (`Trial.tested`)."""
 CLEAR = 4.0
 """So many tolerances an output must move when an argument is taken away, for the input to count as a test of it."""
 LARGEST = {"float64": 1.8e308, "float32": 3.4e38, "bfloat16": 3.4e38, "float16": 65504.0}
@@ -108,9 +110,9 @@ class Trial:
         before its token's gate has the decays up to the token before, whose logarithms are those up to the token less
         its own: they are off by a rounding of the sum, even over no token at all.
         """
-        gates = {self._symbol(x): x.scale for x in self.subject.convention.arguments if is_gate(x, self.subject)}
-        logs = {x: np.log(np.maximum(self.env[x], 1e-300)) for x in gates}
-        errors = {x: 1 - logs[x] for x, scale in gates.items() if scale != "linear"}
+        logs = {x: np.log(np.maximum(self.env[x], 1e-300)) for x in self.gates}
+        linear = {self._symbol(x) for x in self.subject.convention.arguments if x.scale == "linear"}
+        errors = {x: 1 - logs[x] for x in self.gates if x not in linear}
         for name in READ_BEFORE.get(self.subject.convention.derivation, ()):
             errors[symbols_of(self.subject.convention.derivation)[name]] = sum(
                 abs(np.cumsum(logs[x], axis=-2)) for x in self.cumulated
