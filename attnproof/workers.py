@@ -10,21 +10,15 @@ import gc
 import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 
 from attnproof.catalogue import Entry, load_catalogue
 from attnproof.checking import Settings, check, unfinished
-from attnproof.threads import one_thread_each
+from attnproof.processes import PipedProcess, serve
 from derivations.language.expressions import Inverted
 from derivations.language.facts import Fact
 from derivations.language.forms import Form
 from numerics.proofs.ladder import Report
-
-SPAWN = get_context("spawn")
-PATIENCE = 5.0
-"""Seconds that a worker has to end before it is killed."""
 
 
 def check_all(entries: Sequence[Entry], settings: Settings, jobs: int) -> Iterator[Report]:
@@ -57,72 +51,35 @@ def check_all(entries: Sequence[Entry], settings: Settings, jobs: int) -> Iterat
             worker.end()
 
 
-class Worker:
+class Worker(PipedProcess):
     """A process that checks one identity after another, and the identity that it is at."""
 
     def __init__(self, settings: Settings, entry: Entry) -> None:
-        self.connection, other_end = SPAWN.Pipe()
-        self.process = SPAWN.Process(target=serve, args=(other_end, settings), daemon=True)
+        super().__init__(_check_each, settings)
         self.died = False
-        with one_thread_each(), _interrupts_kept_back():
-            self.process.start()
-        other_end.close()
         self.give(entry)
 
     def give(self, entry: Entry) -> None:
-        """The next identity. Where the worker has died meanwhile, `report` finds out."""
+        """The next identity."""
         self.entry = entry
-        with suppress(OSError):
-            self.connection.send(entry.id)
+        self.send(entry.id)
 
     def report(self) -> Report:
         """The report of the identity it is at; waits for it."""
         try:
-            return self.connection.recv()
+            report: Report = self.receive()
         except (EOFError, OSError):
             self.died = True
-            self.process.join(PATIENCE)
-            return unfinished(self.entry, f"the process that checked it died ({_ending(self.process.exitcode)})")
-
-    def end(self) -> None:
-        """Ends the process, whatever it is at."""
-        self.connection.close()
-        self.process.terminate()
-        self.process.join(PATIENCE)
-        self.process.kill()
-        self.process.join()
+            return unfinished(self.entry, f"the process that checked it died ({self.how_it_ended()})")
+        return report
 
 
-def serve(connection: Connection, settings: Settings) -> None:
-    """What a worker does: the reports of the ids that it is sent, until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the first process's business
+def _check_each(connection: Connection, settings: Settings) -> None:
+    """What a worker does: the reports of the ids that it is sent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from here on, while the catalogue is loaded
     entries = {entry.id: entry for entry in load_catalogue(settings.folders).entries()}
     gc.freeze()  # what is loaded by now stays: the collector needn't look through SymPy again and again
-    with suppress(EOFError, OSError):
-        while True:
-            connection.send(check(entries[connection.recv()], settings))
-
-
-def _ending(status: int | None) -> str:
-    if status is not None and status < 0:
-        return signal.Signals(-status).name
-    return f"exit status {status}"
-
-
-@contextmanager
-def _interrupts_kept_back() -> Iterator[None]:
-    """A process that starts meanwhile doesn't see Ctrl-C, not even before its first line runs; this one sees it
-    afterwards.
-    """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # its own start would let interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    serve(connection, lambda id_: check(entries[id_], settings))
 
 
 def _next(waiting: deque[Entry], worker: Worker | None, busy: Sequence[Worker]) -> Entry:

@@ -7,23 +7,16 @@ place.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
 from attnproof.audit.judging import Effort, audited, not_run
 from attnproof.audit.table import subject
-from attnproof.threads import one_thread_each
-
-SPAWN = get_context("spawn")
-PATIENCE = 5.0
-"""Seconds that a process has to end before it is killed."""
+from attnproof.processes import PipedProcess, serve
 
 
 @dataclass(frozen=True)
@@ -40,46 +33,28 @@ class Settings:
     seconds: float = 120.0
 
 
-class Worker:
+class Worker(PipedProcess):
     """A process that audits one subject after another."""
 
     def __init__(self, settings: Settings, target: Callable[[Connection, Settings], None] | None = None) -> None:
         self.settings = settings
-        self.connection, other_end = SPAWN.Pipe()
-        self.process = SPAWN.Process(target=target or serve, args=(other_end, settings), daemon=True)
-        with one_thread_each():
-            self.process.start()
-        other_end.close()
+        super().__init__(target or _audit_each, settings)
 
     def audit(self, name: str) -> dict[str, Any] | str:
         """The record of a subject, or why there is none."""
-        with suppress(OSError):
-            self.connection.send(name)
+        self.send(name)
         try:
             if not self.connection.poll(self.settings.seconds):
                 return f"it was not done after {self.settings.seconds:g} s"
-            record: dict[str, Any] = self.connection.recv()
+            record: dict[str, Any] = self.receive()
         except (EOFError, OSError):
-            self.process.join(PATIENCE)
-            return f"its process ended with {_ending(self.process.exitcode)}"
+            return f"its process ended with {self.how_it_ended()}"
         return record
 
-    def end(self) -> None:
-        """Ends the process, whatever it is at."""
-        self.connection.close()
-        self.process.terminate()
-        self.process.join(PATIENCE)
-        self.process.kill()
-        self.process.join()
 
-
-def serve(connection: Connection, settings: Settings) -> None:
-    """What a process does: the records of the names that it is sent, until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the first process's business
-    with suppress(EOFError, OSError):
-        while True:
-            one = subject(connection.recv())
-            connection.send(audited(one, settings.effort, settings.backward, settings.seed))
+def _audit_each(connection: Connection, settings: Settings) -> None:
+    """What a process does: the records of the names that it is sent."""
+    serve(connection, lambda name: audited(subject(name), settings.effort, settings.backward, settings.seed))
 
 
 def audit_all(names: Sequence[str], settings: Settings, jobs: int) -> Iterator[dict[str, Any]]:
@@ -108,7 +83,3 @@ def audit_all(names: Sequence[str], settings: Settings, jobs: int) -> Iterator[d
             threads.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.end()
-
-
-def _ending(status: int | None) -> str:
-    return signal.Signals(-status).name if status is not None and status < 0 else f"exit status {status}"
