@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from attnproof.implementation_cases import QUERIES
 from gpu.registry import Argument, Scale
 from gpu.torch_kernels.signatures import ARGUMENTS
 
@@ -203,7 +204,7 @@ def _of_library(argument: Argument, library: Library, names: Parameters | None) 
     layout = library.state if argument.layout == "n g k v" else argument.layout
     scale = library.gates if argument.scale == "log" else argument.scale
     layout = "g" if scale == "rate" else layout
-    scaled = library.scaled and argument.layout == "b t h k" and argument.stands_for in ("Q", "R", "C")
+    scaled = library.scaled and argument.layout == "b t h k" and argument.stands_for in QUERIES
     optional = argument.optional and not (names is not None and names.get(name, False))
     return replace(argument, name=name, layout=layout, scale=scale, scaled=scaled, optional=optional)
 

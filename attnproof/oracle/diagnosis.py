@@ -161,7 +161,7 @@ def _dropping(size: int) -> Candidate:
 def _calls(subject: Subject, form: Form) -> Iterator[Candidate]:
     symbols = symbols_of(subject.convention.derivation)
     for argument in subject.convention.arguments:
-        if argument.stands_for in ("Q", "R", "C"):
+        if argument.stands_for in QUERIES:
             for power, how in (
                 (-0.5, "scaled by d_k^-1/2 too much"),
                 (0.5, "not scaled"),

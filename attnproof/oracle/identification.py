@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnproof.catalogue import load_catalogue
+from attnproof.implementation_cases import QUERIES
 from attnproof.oracle.conventions import Convention
 from attnproof.oracle.trials import forms_of
 from attnproof.readable import counted
@@ -52,7 +53,7 @@ class Reading:
         arguments = self.convention.arguments
         words = [SCALES[x.scale] for x in arguments if known[x.stands_for].scale == "log"]
         words += [f"states {x.layout}" for x in arguments if x.layout.startswith("n ")]
-        queries = [x for x in arguments if x.stands_for in ("Q", "R", "C")]
+        queries = [x for x in arguments if x.stands_for in QUERIES]
         words += ["queries scaled by d_k^-1/2" if x.scaled else "queries as they are" for x in queries]
         return ", ".join(dict.fromkeys([*words, *self._without_states()])) or "its arguments as they are"
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from attnproof.catalogue import load_catalogue
-from attnproof.implementation_cases import Case
+from attnproof.implementation_cases import QUERIES, Case
 from attnproof.oracle import arrays
 from attnproof.oracle.conventions import LIBRARIES, Convention, Layout, WrongConvention, convention_of, parameters
 from attnproof.oracle.diagnosis import diagnosed
@@ -107,7 +107,7 @@ def _hypotheses(
         found: list[Convention] = []
         for name in PREFERRED if layout is None else (layout,):
             try:
-                own = _checked(convention_of(kernel, derivation, name, constants))
+                own = convention_of(kernel, derivation, name, constants)
             except WrongConvention as error:
                 unfit.setdefault(derivation, _in_short(str(error)).removeprefix(f"{derivation} "))
                 continue
@@ -118,21 +118,6 @@ def _hypotheses(
             fit[derivation] = found
             unfit.pop(derivation, None)
     return fit, unfit
-
-
-def _checked(convention: Convention) -> Convention:
-    """A layout that was given may be of inputs that another system has, and a rate is one of a step size.
-
-    Raises:
-        WrongConvention: it isn't one of this system.
-    """
-    known = {x.stands_for for x in ARGUMENTS[convention.derivation]}
-    if "Delta" not in known and any(x.scale == "rate" for x in convention.arguments):
-        raise WrongConvention("has no step size that a rate could be multiplied by")
-    others = [x.name for x in convention.arguments if x.stands_for not in known]
-    if others:
-        raise WrongConvention(f"has nothing that {' and '.join(others)} could stand for")
-    return convention
 
 
 def _in_short(message: str) -> str:
@@ -160,7 +145,7 @@ def _read(argument: Argument, derivation: str, scale: Any, turned: bool, scaled:
         return replace(argument, scale=scale)
     if argument.layout in TURNED and turned:
         return replace(argument, layout=TURNED[argument.layout])
-    if argument.stands_for in ("Q", "R", "C") and scaled is not None:
+    if argument.stands_for in QUERIES and scaled is not None:
         return replace(argument, scaled=scaled)
     return argument
 
