@@ -67,7 +67,8 @@ def compared(name: str, subject: Subject, cases: Iterable[Case]) -> Finding:
         ratio, sharpness = max(ratio, worst.ratio), max(sharpness, *(gap.sharpness for gap in gaps))
         if worst.ratio > 1:
             return Finding(name, "refuted", worst.ratio, sharpness, f"{described_case(case)}: {said(worst)}", case)
-        tested |= trial.tested
+        if not trial.testable <= tested:
+            tested |= trial.tested
     return Finding(name, "holds" if sharpness else "vacuous", ratio, sharpness, tested=tested)
 
 

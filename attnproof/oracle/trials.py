@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -201,7 +201,13 @@ class Trial:
         block = f", {row % self.case.chunk_size} in its block" if self.case.tokens > self.case.chunk_size else ""
         return f"{first}, token {row}{last}{block}, channel {channel}"
 
-    @cached_property
+    @property
+    def testable(self) -> frozenset[str]:
+        """What this input could be a test of: the arguments that are passed, and what is carried over a block's end."""
+        carries = carries_a_state(self.subject.convention) and self.case.tokens > self.case.chunk_size
+        return frozenset(self.arguments) | ({CARRY} if carries else set())
+
+    @property
     def tested(self) -> frozenset[str]:
         """The arguments that this input tests: without one, output or a state move by `CLEAR` tolerances.
 
@@ -210,8 +216,7 @@ class Trial:
         """
         passed = [x for x in self.subject.convention.arguments if x.name in self.arguments]
         found = {x.name for x in passed if self._moves(partial(self._computed, self._without(x)))}
-        carries = carries_a_state(self.subject.convention) and self.case.tokens > self.case.chunk_size
-        if carries and self._moves(lambda: without_carry(self, self.case.chunk_size)):
+        if CARRY in self.testable and self._moves(lambda: without_carry(self, self.case.chunk_size)):
             found.add(CARRY)
         return frozenset(found)
 
