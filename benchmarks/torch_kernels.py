@@ -2,8 +2,10 @@
 
     python benchmarks/torch_kernels.py [--device cpu] [--threads 2] [--rounds 9] [--json FILE] [--quick]
 
-It needs torch and transformers: pip install 'attnproof[audit]'. In each round everything is run once, one after the
-other; a time is the median over the rounds, and a ratio the median of the rounds' ratios. Memory is how far the process
+It needs torch and transformers: pip install 'attnproof[audit]'. In each round everything is timed once, one after the
+other, each right after a call of its own that isn't counted: what runs first behind a loop of small operations, which
+leaves the other threads asleep, would pay for waking them (10 to 20 ms on two virtual cores). A time is the median over
+the rounds, and a ratio the median of the rounds' ratios. Memory is how far the process
 grows above its inputs, output and states included, each measured in a process of its own (Linux; on a device, what
 Torch's allocator counts).
 """
@@ -120,12 +122,11 @@ def seconds(call: Call, device: str) -> float:
 
 
 def in_rounds(calls: dict[str, Call], rounds: int, device: str) -> dict[str, list[float]]:
-    """Seconds of each call in each round, after one that isn't counted."""
-    for call in calls.values():
-        seconds(call, device)
+    """Seconds of each call in each round, each after one that isn't counted."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
+            seconds(call, device)
             times[name].append(seconds(call, device))
     return times
 
