@@ -3,6 +3,9 @@
 Of a recurrence they are those of its derived backward pass, with the rounding noise of that pass. Attention matrices
 have no such pass: Torch differentiates the statement's own evaluation in float64, and the tolerance is how far the
 derivative moves with inputs that are rounded.
+
+A gate that a kernel computes from a logarithm is off by a factor 1 + epsilon; the derivative by the logarithm, which is the
+gate times the derivative by the gate, is off by that factor as well.
 """
 
 from __future__ import annotations
@@ -93,11 +96,13 @@ def _by_adjoint(trial: Trial, form: Recurrence, env: Mapping[Any, Any]) -> Deriv
 
     def values(own: Mapping[Any, Any], algebra: Algebra) -> list[np.ndarray]:
         found = cotangents(backward, own, algebra)
-        return [found[x] for x in inputs]
+        return [_by_what_is_given(found[x], x, own, trial) for x in inputs]
 
-    rng, own = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
+    rng, rounded = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
     subject = trial.subject
-    tolerances = tolerances_of_values(values, env, subject.unit_roundoff, rng, own, subject.of_sums, trial.cumulated)
+    tolerances = tolerances_of_values(
+        values, env, subject.unit_roundoff, rng, rounded, subject.of_sums, trial.cumulated
+    )
     return dict(zip(inputs, zip(values(env, numpy_float64()), tolerances, strict=True), strict=True))
 
 
@@ -105,7 +110,8 @@ def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives
     inputs = [x for x, value in trial.env.items() if not isinstance(value, int)]
 
     def values(own: Mapping[Any, Any], algebra: Algebra) -> list[np.ndarray]:
-        return _differentiated(form, own, inputs, of_output)
+        found = _differentiated(form, own, inputs, of_output)
+        return [_by_what_is_given(value, x, own, trial) for x, value in zip(inputs, found, strict=True)]
 
     subject = trial.subject
     once = subject.unit_roundoff / subject.of_sums
@@ -121,16 +127,25 @@ def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives
     return dict(zip(inputs, zip(whole, allowed, strict=True), strict=True))
 
 
+def _by_what_is_given(derivative: np.ndarray, x: Any, own: Mapping[Any, Any], trial: Trial) -> np.ndarray:
+    """A derivative by an input as it should be, of one by the input as the kernel computes it: times their quotient."""
+    if x not in trial.computed_by_the_kernel:
+        return derivative
+    used, right = np.broadcast_arrays(own[x], trial.env[x])
+    return derivative * np.divide(used, right, out=np.ones(used.shape), where=right != 0)
+
+
 def _of_cancelled_scores(trial: Trial, of_output: np.ndarray) -> np.ndarray:
     """How far derivatives by queries and keys may be off since those by their scores are differences.
 
     Of a softmax, dA_ij = p_ij (do_i^T v_j - do_i^T o_i): where one token has nearly all the weight, that is the
-    difference of two equal numbers, each of which is rounded. One value for each head.
+    difference of two equal numbers, each of which is rounded: o_i was, to the kernel's precision, when it was returned.
+    One value for each head.
     """
     of_tokens = [(x, value) for x, value in trial.env.items() if getattr(x, "shape", (0,))[0] == n]
-    longest = max(abs(value).sum(axis=-1).max() for x, value in of_tokens if x.shape[1] not in (1, d_v))
+    longest = max(np.linalg.norm(value, axis=-1).max() for x, value in of_tokens if x.shape[1] not in (1, d_v))
     size = abs(of_output * trial.values[OUTPUT]).sum(axis=-1).max(axis=-1, keepdims=True)
-    return MARGIN * trial.subject.of_sums * size * longest
+    return MARGIN * trial.subject.unit_roundoff * size * longest
 
 
 def _differentiated(form: Form, env: Mapping[Any, Any], inputs: list[Any], of_output: np.ndarray) -> list[np.ndarray]:

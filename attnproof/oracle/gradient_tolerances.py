@@ -1,9 +1,10 @@
 """How far a gradient may be off in the order of a chunkwise backward pass, measured.
 
 A backward pass has no chunkwise statement of its own whose rounding noise could be computed. Measured is how far a
-chunkwise implementation in the kernel's precision is from itself in float64, on inputs near those of a trial. It says
-how much rounding there is, and nothing about what is right. An implementation that were wrong in one precision
-would make a tolerance so large that the comparison doesn't count.
+chunkwise implementation in float32, in blocks as long as the kernel's, is from itself in float64, on inputs near those of
+a trial. Errors are proportional to the unit roundoff, and a kernel whose inputs are bfloat16 rounds to it what one of
+its passes hands to the next. It says how much rounding there is, and nothing about what is right. An
+implementation that were wrong in one precision would make a tolerance so large that the comparison doesn't count.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from attnproof.implementation_cases import called
+from attnproof.implementation_cases import UNIT_ROUNDOFF, called
 from attnproof.oracle.arrays import on_host, usual_library
 from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.trials import Trial, symbols_of
@@ -23,6 +24,8 @@ from numerics.proofs.tolerances import MARGIN, smoothed
 
 DRAWS, NEAR = 6, 2.0**-10
 """So many inputs, that near: relatively, so that each rounds in another way."""
+MEASURED_IN = "float32"
+"""Narrower inputs would not do: the implementation computes in float32 from them."""
 
 
 def measured(trial: Trial, cotangents: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -36,18 +39,16 @@ def measured(trial: Trial, cotangents: Mapping[str, np.ndarray]) -> dict[str, np
     found = [x for x in known if x.name.endswith((".chunkwise", ".blockwise"))]
     if not found or usual_library() != "torch":
         return {}
-    rng = np.random.default_rng((trial.case.seed, 4))
+    rng, scale = np.random.default_rng((trial.case.seed, 4)), trial.subject.unit_roundoff / UNIT_ROUNDOFF[MEASURED_IN]
     squares: dict[str, np.ndarray] = {}
     for _ in range(DRAWS):
         near = {
             x: v if isinstance(v, int) else v * (1 + NEAR * rng.uniform(-1, 1, v.shape)) for x, v in trial.env.items()
         }
-        rounded, exact = (
-            _gradients(found[0], near, cotangents, trial, dtype) for dtype in (trial.subject.dtype, "float64")
-        )
+        rounded, exact = (_gradients(found[0], near, cotangents, trial, dtype) for dtype in (MEASURED_IN, "float64"))
         for name, value in rounded.items():
             squares[name] = squares.get(name, 0) + ((value - exact[name]) ** 2).mean(axis=-1) / DRAWS
-    return {name: MARGIN * smoothed(np.sqrt(value)) for name, value in squares.items()}
+    return {name: MARGIN * scale * smoothed(np.sqrt(value)) for name, value in squares.items()}
 
 
 def _gradients(
@@ -63,9 +64,9 @@ def _gradients(
     symbols = symbols_of(implementation.derivation)
     present = [x for x in implementation.arguments if symbols[x.stands_for] in env]
     inputs = [_tensor(x, env[symbols[x.stands_for]], symbols[x.stands_for], dtype) for x in present]
-    returned = called(
-        implementation, {x.name: tensor for x, tensor in zip(present, inputs, strict=True)}, lambda tensor: tensor
-    )
+    blocks = {"chunk_size": _power_of_two(trial.case.chunk_size)} if "chunk_size" in implementation.options else {}
+    given = {x.name: tensor for x, tensor in zip(present, inputs, strict=True)}
+    returned = called(implementation, given, lambda tensor: tensor, **blocks)
     loss = torch.zeros((), dtype=torch.float64)
     for (name, layout), value in zip(implementation.returns, returned, strict=True):
         if name in cotangents:
@@ -78,6 +79,11 @@ def _gradients(
         )
         for x, i, g in zip(present, inputs, found, strict=True)
     }
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest that isn't below: a longer block rounds more."""
+    return 1 << max(size - 1, 0).bit_length()
 
 
 def _tensor(argument: Argument, value: np.ndarray, symbol: Any, dtype: str) -> Any:

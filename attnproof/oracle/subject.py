@@ -61,13 +61,14 @@ class Subject:
     def name(self) -> str:
         return str(getattr(self.kernel, "__qualname__", type(self.kernel).__name__))
 
-    def array(self, value: np.ndarray) -> Any:
-        """A float64 array in the kernel's library and precision."""
-        return array(value, self.library, self.dtype, self.device)
-
     def arrays(self, arguments: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """The same for all arguments."""
-        return {name: self.array(value) for name, value in arguments.items()}
+        """Float64 arrays by argument, in the kernel's library and precision; states in the precision of sums."""
+        states = {x.name for x in self.convention.arguments if x.layout.startswith("n ")}
+        kept = self.accumulation if self.of_sums < self.unit_roundoff else self.dtype
+        return {
+            name: array(value, self.library, kept if name in states else self.dtype, self.device)
+            for name, value in arguments.items()
+        }
 
     def call(self, arguments: Mapping[str, np.ndarray], **options: Any) -> Arrays:
         """What the kernel returns, by the names of the statement, as float64.

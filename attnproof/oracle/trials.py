@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,11 @@ class Trial:
                 abs(np.cumsum(logs[x], axis=-2)) for x in self.cumulated
             )
         return errors
+
+    @cached_property
+    def computed_by_the_kernel(self) -> frozenset[Any]:
+        """The inputs of the statement that aren't what the kernel is given."""
+        return frozenset({*self.rounded_by_the_kernel(), *self.cumulated})
 
     @property
     def gates(self) -> list[Any]:
