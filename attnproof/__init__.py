@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from attnproof.oracle.identifying import identify
     from attnproof.oracle.judging import check_kernel
     from attnproof.oracle.report import KernelReport
+    from attnproof.triton_on_cpu import interpret_triton
     from attnproof.verification import Verification, verify
     from gpu.exact_mode.errors import NoExactMeaning
     from gpu.registry import Argument, Implementation
@@ -60,6 +61,7 @@ HOMES = {
     "counted": "numerics.proofs.facts",
     "exact": "attnproof.exactly",
     "identify": "attnproof.oracle.identifying",
+    "interpret_triton": "attnproof.triton_on_cpu",
     "linear": "attnproof.oracle.conventions",
     "load_catalogue": "attnproof.catalogue",
     "log": "attnproof.oracle.conventions",
@@ -93,6 +95,7 @@ __all__ = [
     "counted",
     "exact",
     "identify",
+    "interpret_triton",
     "linear",
     "load_catalogue",
     "log",

@@ -40,8 +40,8 @@ SHORT = Case(20, with_state=True, chunk_size=16)
 
 def runnable(name: str) -> Subject:
     one = subject(name)
-    if one.library.state != "present":
-        pytest.skip(f"{one.library.name} {one.library.pinned} isn't installed: pip install 'attnproof[audit]'")
+    if one.library.misses:
+        pytest.skip(f"{one.library.misses}: pip install 'attnproof[audit]'")
     return one
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 import types
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +59,10 @@ def lines_of(text: str) -> list[str]:
 
 def test_all_code_of_the_page_is_run() -> None:
     assert TEXT.count("```python") == len(FILES) + len(RUNS)
-    assert len(OUTPUTS) == 3
+    assert len(OUTPUTS) == 4
 
 
-@pytest.mark.parametrize("command", [x for x in OUTPUTS if x.startswith("attnproof")])
+@pytest.mark.parametrize("command", [x for x in OUTPUTS if x.startswith("attnproof") and "triton" not in x])
 def test_a_command_prints_what_is_shown(command: str, files: Path) -> None:
     done = CliRunner().invoke(group, shlex.split(command)[1:])
     assert done.exit_code == 0, done.output
@@ -76,6 +78,25 @@ def test_the_suite_prints_what_is_shown(files: Path, pytester: pytest.Pytester) 
     check_shown(command, found.stdout.str())
 
 
+needs_kernels = pytest.mark.skipif(
+    not (find_spec("triton") and find_spec("fla")), reason="Triton and fla-core aren't installed: attnproof[audit]"
+)
+
+
+@needs_kernels
+def test_a_triton_kernel_is_judged_by_a_command() -> None:
+    [command] = [x for x in OUTPUTS if "triton" in x]
+    words = [sys.executable, "-m", *shlex.split(command)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    check_shown(command, done.stdout)
+
+
+@needs_kernels
+def test_a_triton_kernel_is_judged_from_python() -> None:
+    assert subprocess.run([sys.executable, "-c", RUNS["triton"]], check=False).returncode == 0
+
+
 def launch(q: Any, k: Any, v: Any, g: Any, beta: Any, initial_state: Any, output: Any, state: Any) -> None:
     """A binding that writes into what it is given."""
     from my_kernels import gated_delta_rule  # the page's own
@@ -86,7 +107,7 @@ def launch(q: Any, k: Any, v: Any, g: Any, beta: Any, initial_state: Any, output
     state.copy_(found[1])
 
 
-@pytest.mark.parametrize("name", [*RUNS, "check_it.py"])
+@pytest.mark.parametrize("name", [*(x for x in RUNS if x != "triton"), "check_it.py"])
 def test_its_kernels_are_right(name: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stand-in for the reader's extension, on a CPU; at the effort that is quick."""
     extension = types.ModuleType("my_extension")

@@ -143,6 +143,37 @@ def rwkv7_recurrence(function: Kernel) -> Kernel:
     return kernel
 
 
+def rwkv7_kernel(function: Kernel) -> Kernel:
+    """The same under the names of fla-core's kernels, a = -kappa and b = kappa . a."""
+
+    def kernel(r: Any, k: Any, kappa: Any, v: Any, w: Any, a: Any, initial_state: Any = None, **constants: Any) -> Any:
+        heads = v.shape[2]
+        r, k, kappa = (x.repeat_interleave(heads // x.shape[2], dim=2) for x in (r, k, kappa))
+        return function(r=r, w=w, k=k, v=v, a=-kappa, b=kappa * a, initial_state=initial_state, **constants)
+
+    return kernel
+
+
+def channels_padded(least: int) -> Adapter:
+    """Channels of zeros are appended up to the least width that the function takes, and cut off again."""
+
+    def adapt(function: Kernel) -> Kernel:
+        @functools.wraps(function)
+        def kernel(**arguments: Any) -> Any:
+            from torch.nn.functional import pad
+
+            width = arguments["v"].shape[-1]
+            wide = {
+                name: pad(x, (0, max(least - x.shape[-1], 0))) if getattr(x, "ndim", 0) == 4 else x
+                for name, x in arguments.items()
+            }
+            return function(**wide)[0][..., :width]
+
+        return kernel
+
+    return adapt
+
+
 def unreflected(function: Kernel) -> Kernel:
     """PaTH attention without its reflections, w = 0, which leaves forgetting attention."""
 

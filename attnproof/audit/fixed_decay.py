@@ -30,6 +30,18 @@ def retention(function: Any) -> Kernel:
     return call
 
 
+def retention_kernel(function: Any) -> Kernel:
+    """`chunk_retention(q, k, v, scale, initial_state, output_final_state)` with (b, t, h, d), states d_k d_v."""
+
+    def call(Q: Any, K: Any, V: Any, gamma: Any, S: Any = None) -> Any:
+        q, k, v = (x.transpose(0, 1)[None] for x in (Q, K, V))
+        state = None if S is None else S.mT[None]
+        output, last = function(q, k, v, scale=1.0, initial_state=state, output_final_state=True)
+        return output[0].transpose(0, 1), last[0].mT
+
+    return call
+
+
 def lightning_gates(inputs: Named) -> Named:
     """MiniMax's: exp(-slope) for each head, the slopes as the layer has them."""
     from transformers.models.minimax.modeling_minimax import MiniMaxLightningAttention

@@ -79,7 +79,7 @@ def derivatives(subject: Subject, tokens: int, strongest: float, loss: str, widt
         width: d_k = d_v; the case's usual widths where 0.
 
     Raises:
-        RuntimeError: the subject or its backward pass raised it.
+        Exception: what the subject or its backward pass raised.
     """
     kernel, constants = subject.kernel(), dict(subject.constants)
     if "chunk_size" in constants:
@@ -91,7 +91,7 @@ def derivatives(subject: Subject, tokens: int, strongest: float, loss: str, widt
         names = [name for name, _ in convention.returns]
         try:
             found.append(Derivatives(tokens, strongest, loss, *_compared(kernel, arguments, convention, names, loss)))
-        except RuntimeError as error:
+        except Exception as error:
             raise Captured(error) from error
         raise Captured
 

@@ -56,7 +56,7 @@ def check(subject: Subject, effort: Effort = "quick", case: Case | None = None, 
 
 
 def _options(subject: Subject, effort: Effort, case: Case | None, seed: int) -> dict[str, Any]:
-    how = {"layout": subject.layout, "constants": subject.constants, "library": subject.arrays}
+    how = {"layout": subject.layout, "constants": subject.constants, "library": subject.arrays, "dtype": subject.dtype}
     return how | {"chunk_size": subject.chunk_size, "effort": effort, "case": case, "seed": seed}
 
 
@@ -65,9 +65,9 @@ def audited(subject: Subject, effort: Effort = "quick", backward: bool = True, s
 
     A subject whose library is missing, or of another version than the pinned one, isn't run, and the record says so.
     """
-    begun, state = perf_counter(), subject.library.state
-    if state != "present":
-        return not_run(subject, _why(subject, state))
+    begun, misses = perf_counter(), subject.library.misses
+    if misses:
+        return not_run(subject, misses)
     try:
         subject.load()
         differing = subject.differing()
@@ -82,13 +82,6 @@ def audited(subject: Subject, effort: Effort = "quick", backward: bool = True, s
     return _record(subject, judged) | {"seconds": round(perf_counter() - begun, 1)}
 
 
-def _why(subject: Subject, state: str) -> str:
-    library = subject.library
-    if state == "missing":
-        return f"{library.name} {library.pinned} isn't installed"
-    return f"{library.name} {library.installed} is installed, and {library.pinned} is what is audited"
-
-
 def not_run(subject: Subject, why: str) -> dict[str, Any]:
     """The record of a subject that wasn't run, or whose process ended."""
     verdict: Verdict = "not run"
@@ -99,7 +92,7 @@ def _judged(subject: Subject, effort: Effort, backward: bool, seed: int) -> Judg
     if isinstance(subject, Stated | InnerLoss):
         return _apart(subject)
     judged = _by_the_oracle(subject, effort, seed)
-    if not backward or subject.arrays != "torch":
+    if not backward or subject.arrays != "torch" or subject.dtype != "float32":
         return judged
     in_norm = gradients_in_norm(subject)
     judged = replace(judged, findings=(*judged.findings, in_norm))
@@ -147,7 +140,7 @@ def gradients_in_norm(subject: Subject) -> Finding:
     for strongest, loss in cases:
         try:
             found = derivatives(subject, LONGEST + 1, strongest, loss)
-        except RuntimeError as error:
+        except Exception as error:
             return Finding(IN_NORM, "refuted", np.inf, message=f"it raised {type(error).__name__}: {error}")
         ratio = max(ratio, found.ratio)
         if ratio > 1:
@@ -201,7 +194,7 @@ def _about(subject: Subject) -> dict[str, Any]:
         "same_source": list(subject.same_source),
         "derivation": subject.derivation,
         "called": subject.called,
-        "dtype": "float32",
+        "dtype": subject.dtype,
     }
 
 

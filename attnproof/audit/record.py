@@ -6,13 +6,14 @@ import json
 import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from attnproof.audit.subjects import installed_version
 from attnproof.audit.workers import Settings
 
-RUN_WITH = ("torch", "numpy")
+RUN_WITH = ("torch", "numpy", "triton")
 DIGITS = 3
 """Of numbers: more than three say nothing, and would change with every processor."""
 
@@ -22,19 +23,12 @@ def record(found: Iterable[Mapping[str, Any]], settings: Settings) -> dict[str, 
     return {
         "attnproof": version("attnproof"),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in RUN_WITH},
+        "versions": {name: installed_version(name) or "none" for name in RUN_WITH},
         "effort": settings.effort,
         "backward": settings.backward,
         "seed": settings.seed,
         "subjects": sorted((_rounded(x) for x in found), key=lambda x: str(x["name"])),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"
 
 
 def _rounded(value: Any) -> Any:

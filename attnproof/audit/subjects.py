@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from attnproof.oracle.conventions import Layout
+from attnproof.triton_on_cpu import interpret_triton
 
 Kernel = Callable[..., Any]
 Adapter = Callable[[Any], Kernel]
@@ -29,26 +30,26 @@ class Library:
         package: what is imported.
         pinned: the version that is audited.
         by_file: whether modules are loaded from their files, since importing the package needs what isn't there.
+        triton: the version of Triton whose interpreter runs its kernels; None for a library that needs none.
     """
 
     name: str
     package: str
     pinned: str
     by_file: bool = False
+    triton: str | None = None
 
     @property
-    def installed(self) -> str | None:
-        """The installed version; None where there is none."""
-        try:
-            return version(self.name)
-        except PackageNotFoundError:
-            return None
-
-    @property
-    def state(self) -> str:
-        """ "present", "missing", or "other version"."""
-        installed = self.installed
-        return "missing" if installed is None else "present" if installed == self.pinned else "other version"
+    def misses(self) -> str:
+        """Why it can't be audited, in words; empty where it can."""
+        wanted = {self.name: self.pinned} | ({"triton": self.triton} if self.triton else {})
+        for name, pinned in wanted.items():
+            installed = installed_version(name)
+            if installed is None:
+                return f"{name} {pinned} isn't installed"
+            if installed != pinned:
+                return f"{name} {installed} is installed, and {pinned} is what is audited"
+        return ""
 
     def load(self, home: str, needs: tuple[str, ...] = ()) -> Any:
         """What "module:name" is, without the decorator that swaps in another kernel where one is installed.
@@ -61,6 +62,8 @@ class Library:
             ImportError, AttributeError: it isn't there.
         """
         module, _, name = home.partition(":")
+        if self.triton:
+            interpret_triton()
         if self.by_file:
             for needed in needs:
                 sys.modules.setdefault(needed, self._from_file(needed))
@@ -83,6 +86,14 @@ class Library:
         loaded = module_from_spec(spec)
         spec.loader.exec_module(loaded)
         return loaded
+
+
+def installed_version(name: str) -> str | None:
+    """Of a distribution; None where it isn't installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def as_it_is(function: Any) -> Kernel:
@@ -149,6 +160,7 @@ class Subject:
         constants: other arguments.
         chunk_size: its blocks, or the oracle's where it has none.
         arrays: "torch", or "numpy" for a function that has no backward pass.
+        dtype: the precision of its inputs.
         needs: modules of the library that it imports, where they are loaded from files.
         same_source: other places whose source is the same to the letter; checked.
         expected: what is found.
@@ -164,6 +176,7 @@ class Subject:
     constants: Mapping[str, Any] = field(default_factory=dict)
     chunk_size: int = 16
     arrays: str = "torch"
+    dtype: str = "float32"
     needs: tuple[str, ...] = ()
     same_source: tuple[str, ...] = ()
     expected: Expected = NOTHING

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from attnproof.audit import table_apart, table_fla, table_others, table_transformers
+from attnproof.audit import table_apart, table_fla, table_others, table_transformers, table_triton
 from attnproof.audit.subjects import Library, Subject
 
-TABLES = (table_transformers, table_fla, table_others, table_apart)
+TABLES = (table_transformers, table_fla, table_triton, table_others, table_apart)
 SUBJECTS: tuple[Subject, ...] = tuple(sorted((x for table in TABLES for x in table.SUBJECTS), key=lambda x: x.name))
 
 

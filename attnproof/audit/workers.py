@@ -7,6 +7,7 @@ place.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ class Worker(PipedProcess):
 
 
 def _audit_each(connection: Connection, settings: Settings) -> None:
-    """What a process does: the records of the names that it is sent."""
+    """What a process does: the records of the names that it is sent. What libraries warn of isn't shown."""
+    warnings.simplefilter("ignore")
     serve(connection, lambda name: audited(subject(name), settings.effort, settings.backward, settings.seed))
 
 

@@ -20,6 +20,22 @@ from attnproof.oracle.findings import Finding
 from attnproof.oracle.isolation import Isolated, in_its_own_process, note
 from attnproof.oracle.judging import check_kernel, chosen
 from attnproof.statuses import UNEXPECTED
+from attnproof.triton_on_cpu import interpret_triton
+
+TRITON_ON_CPU = "--triton-on-cpu"
+with_triton = click.option(
+    TRITON_ON_CPU, is_flag=True, help="Run Triton kernels without a GPU, by Triton's own interpreter."
+)
+
+
+def interpreted(dtype: str) -> None:
+    """Lets Triton's interpreter run the kernels that are imported after this."""
+    if dtype == "bfloat16":
+        raise UsageProblem("Triton's interpreter computes wrong values in bfloat16: choose --dtype float16 or float32")
+    try:
+        interpret_triton()
+    except ImportError as error:
+        raise UsageProblem(str(error)) from error
 
 
 @attnproof.command(short_help="Hold a kernel against a statement.")
@@ -46,6 +62,7 @@ from attnproof.statuses import UNEXPECTED
 )
 @click.option("--effort", type=click.Choice(list(EFFORTS)), default="usual", show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where inputs start.")
+@with_triton
 @click.option("--isolate", is_flag=True, help="Run it in a process of its own, so that a hang or a crash is a verdict.")
 @click.option("--seconds", type=click.FloatRange(min=1), default=120, show_default=True, help="How long that may take.")
 @click.option("--memory", type=click.FloatRange(min=0.5), metavar="GIB", help="How much memory that may take.")
@@ -62,6 +79,7 @@ def check(
     memory: float | None,
     journal: Path | None,
     json_file: Path | None,
+    triton_on_cpu: bool,
     **options: Any,
 ) -> None:
     """Hold a kernel against a statement, and say what is wrong with it.
@@ -74,9 +92,11 @@ def check(
       attnproof check my_kernels:chunk_gated_delta_rule --as gated_deltanet --layout fla
       attnproof check my_kernels:kda --as kda --dtype bfloat16 --isolate --seconds 60
     """
+    if triton_on_cpu:
+        interpreted(options["dtype"])
     if isolate:
         given = [x for key, value in options.items() if value is not None for x in _typed(key, value)]
-        arguments = ["check", kernel, "--as", derivation, "--layout", layout, *given]
+        arguments = ["check", kernel, "--as", derivation, "--layout", layout, *given, *[TRITON_ON_CPU] * triton_on_cpu]
         with progress(_checks(options)) as done:
             found = in_its_own_process(arguments, seconds, memory, done)
         record = _record_of(found, kernel, derivation)

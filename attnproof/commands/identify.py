@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from attnproof.commands.check import imported
+from attnproof.commands.check import imported, interpreted, with_triton
 from attnproof.commands.group import UsageProblem, attnproof, save, with_json
 from attnproof.implementation_cases import UNIT_ROUNDOFF
 from attnproof.oracle.arrays import LIBRARIES as ARRAYS
@@ -24,9 +24,10 @@ from attnproof.statuses import UNEXPECTED
 @click.option("--device", default="cpu", show_default=True, help="Where Torch's arrays lie.")
 @click.option("--chunk-size", type=click.IntRange(min=2), default=64, show_default=True, help="The kernel's blocks.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where inputs start.")
+@with_triton
 @with_json("Write the answer here.")
 @click.pass_context
-def identify(ctx: click.Context, kernel: str, json_file: Path | None, **options: Any) -> None:
+def identify(ctx: click.Context, kernel: str, json_file: Path | None, triton_on_cpu: bool, **options: Any) -> None:
     """Say which system of the catalogue a kernel computes, or which is the nearest and what differs.
 
     Forward values and last states are compared, with every system whose arguments fit the kernel's signature. The exit
@@ -37,6 +38,8 @@ def identify(ctx: click.Context, kernel: str, json_file: Path | None, **options:
       attnproof identify my_kernels:kernel
       attnproof identify my_kernels:kernel --library numpy --json answer.json
     """
+    if triton_on_cpu:
+        interpreted(options["dtype"])
     function = imported(kernel)
     try:
         found = identified(function, **options)

@@ -4,8 +4,8 @@ Of a recurrence they are those of its derived backward pass, with the rounding n
 have no such pass: Torch differentiates the statement's own evaluation in float64, and the tolerance is how far the
 derivative moves with inputs that are rounded.
 
-A gate that a kernel computes from a logarithm is off by a factor 1 + epsilon; the derivative by the logarithm, which is the
-gate times the derivative by the gate, is off by that factor as well.
+A gate that a kernel computes from a logarithm is off by a factor 1 + epsilon; the derivative by the logarithm, which is
+the gate times the derivative by the gate, is off by that factor as well.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """How far a gradient may be off in the order of a chunkwise backward pass, measured.
 
 A backward pass has no chunkwise statement of its own whose rounding noise could be computed. Measured is how far a
-chunkwise implementation in float32, in blocks as long as the kernel's, is from itself in float64, on inputs near those of
-a trial. Errors are proportional to the unit roundoff, and a kernel whose inputs are bfloat16 rounds to it what one of
-its passes hands to the next. It says how much rounding there is, and nothing about what is right. An
-implementation that were wrong in one precision would make a tolerance so large that the comparison doesn't count.
+chunkwise implementation in float32, in blocks as long as the kernel's, is from itself in float64, on inputs near those
+of a trial. Errors are proportional to the unit roundoff, and a kernel whose inputs are bfloat16 rounds to it what one
+of its passes hands to the next. It says how much rounding there is, and nothing about what is right. An implementation
+that were wrong in one precision would make a tolerance so large that the comparison doesn't count.
 """
 
 from __future__ import annotations
