@@ -43,6 +43,9 @@ bench: $(VENV)/.audit  ## Measure times: tables on the screen, JSON in build/ben
 	$(BIN)/python benchmarks/verify_speed.py --json build/bench/verify_speed.json
 	$(BIN)/python benchmarks/against_sympy.py --json build/bench/against_sympy.json
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/torch_kernels.py --json build/bench/torch_kernels.json
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; \
+		then $(BIN)/python -m benchmarks.device_kernels --json build/bench/device_kernels.json; \
+		else echo "benchmarks/device_kernels.py isn't run: there is no GPU that Torch can use"; fi
 
 docs: $(VENV)/.docs  ## Write the pages into docs/site
 	$(BIN)/attnproof docs $(ARGS)

@@ -35,6 +35,7 @@ import numpy as np
 
 import gpu
 from attnproof.implementation_cases import Case, called, drawn, errors_over_tolerance
+from attnproof.oracle.arrays import Library, array, on_host
 from gpu.registry import Implementation, implementations
 
 PACKAGES = ("attnproof", "array-api-compat", "cupy", "cupy-cuda12x", "cupy-cuda13x", "numpy", "torch", "triton")
@@ -53,18 +54,30 @@ TIMED = Case(4096, strongest=0.1, heads=8, groups=1, key_width=128, value_width=
 
 
 @dataclass(frozen=True)
-class Library:
+class OnDevice:
     """How arrays come to a device and back.
 
     Attributes:
-        convert: a float64 NumPy array and the name of a precision to an array on the device.
-        back: an array of the device to a float64 NumPy array.
-        synchronise: waits until the device has nothing left to do.
+        library: whose arrays.
+        device: "cuda" or "cpu".
     """
 
-    convert: Callable[[np.ndarray, str], Any]
-    back: Callable[[Any], np.ndarray]
-    synchronise: Callable[[], None]
+    library: Library
+    device: str = "cpu"
+
+    def convert(self, x: np.ndarray, dtype: str) -> Any:
+        """A float64 NumPy array on the device, in a precision."""
+        return array(x, self.library, dtype, self.device)
+
+    def back(self, x: Any) -> np.ndarray:
+        """An array of the device as a float64 NumPy array."""
+        return on_host(x)
+
+    def synchronise(self) -> None:
+        """Waits until the device has nothing left to do."""
+        if self.device != "cpu":
+            cuda = import_module(self.library).cuda
+            cuda.synchronize() if self.library == "torch" else cuda.Device().synchronize()
 
 
 @dataclass(frozen=True)
@@ -73,35 +86,17 @@ class Device:
 
     name: str
     driver: str
-    libraries: dict[str, Library]
+    libraries: dict[str, OnDevice]
 
 
 def find_device() -> Device | None:
     """The first GPU that Torch or CuPy finds."""
-    libraries: dict[str, Library] = {}
+    libraries: dict[str, OnDevice] = {}
     if find_spec("torch") and import_module("torch").cuda.is_available():
-        libraries["torch"] = _torch()
+        libraries["torch"] = OnDevice("torch", "cuda")
     if find_spec("cupy") and import_module("cupy").cuda.is_available():
-        libraries["cupy"] = libraries["array_api"] = _cupy()
+        libraries["cupy"] = libraries["array_api"] = OnDevice("cupy", "cuda")
     return Device(*_name_and_driver(), libraries) if libraries else None
-
-
-def _torch() -> Library:
-    torch = import_module("torch")
-    return Library(
-        lambda x, dtype: torch.tensor(x, dtype=getattr(torch, dtype), device="cuda"),
-        lambda x: x.double().cpu().numpy(),
-        torch.cuda.synchronize,
-    )
-
-
-def _cupy() -> Library:
-    cupy = import_module("cupy")
-    return Library(
-        lambda x, dtype: cupy.asarray(x, dtype=dtype),
-        lambda x: cupy.asnumpy(x).astype(np.float64),
-        lambda: cupy.cuda.Device().synchronize(),
-    )
 
 
 def _name_and_driver() -> tuple[str, str]:
@@ -144,7 +139,7 @@ class Measured:
 
 
 def measure(
-    implementation: Implementation, dtype: str, library: Library, cases: Sequence[Case], timed: Case
+    implementation: Implementation, dtype: str, library: OnDevice, cases: Sequence[Case], timed: Case
 ) -> Measured:
     """Errors in each case and the time of one more. An exception is recorded, and doesn't stop the others."""
     judged = [_judged(implementation, case) for case in cases]
@@ -162,7 +157,7 @@ def _judged(implementation: Implementation, case: Case) -> Case:
     return Case(**asdict(case) | {"tokens": shorter})
 
 
-def _errors(implementation: Implementation, dtype: str, library: Library, case: Case) -> dict[str, float]:
+def _errors(implementation: Implementation, dtype: str, library: OnDevice, case: Case) -> dict[str, float]:
     arguments = drawn(implementation, case, dtype)
     returned = called(implementation, arguments, lambda x: library.convert(x, dtype), **_options(implementation, case))
     values = [library.back(x) for x in returned]
@@ -173,7 +168,7 @@ def _options(implementation: Implementation, case: Case) -> dict[str, Any]:
     return {"chunk_size": case.chunk_size} if "chunk_size" in implementation.options else {}
 
 
-def _seconds(implementation: Implementation, dtype: str, library: Library, case: Case) -> float:
+def _seconds(implementation: Implementation, dtype: str, library: OnDevice, case: Case) -> float:
     function = implementation.load()
     arguments = {name: library.convert(x, dtype) for name, x in drawn(implementation, case, dtype).items()}
 

@@ -13,17 +13,14 @@ import torch
 from hypothesis import settings
 
 from attnproof import device_evidence
-from attnproof.device_evidence import Device, Library, find_device, main, measurements, record, write
+from attnproof.device_evidence import Device, OnDevice, find_device, main, measurements, record, write
 from attnproof.implementation_cases import Case
 from gpu.cupy_kernels import decays
 from gpu.cupy_kernels.declared import CHUNKWISE
 from gpu.registry import Implementation, implementations
 
 CASES, TIMED = (Case(9), Case(30, seed=1)), Case(12)
-NUMPY = Library(lambda x, dtype: x.astype(dtype), lambda x: x.astype(np.float64), lambda: None)
-TORCH = Library(
-    lambda x, dtype: torch.tensor(x, dtype=getattr(torch, dtype)), lambda x: x.double().numpy(), lambda: None
-)
+NUMPY, TORCH = OnDevice("numpy"), OnDevice("torch")
 STAND_IN = Device("Stand-in GPU (80 GB)", "1.2.3", {"array_api": NUMPY})
 
 
@@ -32,7 +29,7 @@ def chosen(*derivations: str) -> list[Implementation]:
 
 
 @pytest.mark.parametrize("library", [NUMPY, TORCH], ids=["numpy", "torch"])
-def test_each_precision_is_measured_in_each_case(library: Library) -> None:
+def test_each_precision_is_measured_in_each_case(library: OnDevice) -> None:
     device = replace(STAND_IN, libraries={"array_api": library})
     found = list(measurements(device, chosen("decay", "mesanet"), CASES, TIMED))
     assert [(x.implementation, x.dtype) for x in found] == [
@@ -77,9 +74,17 @@ def test_one_that_breaks_is_recorded_and_the_others_go_on() -> None:
     assert [x.passes for x in found] == [False, False, True, True]
 
 
+class Nowhere(OnDevice):
+    """What comes back is NaN."""
+
+    def back(self, x: Any) -> np.ndarray:
+        return super().back(x) * np.nan
+
+
 def test_nan_doesnt_pass_and_is_spelled_out(tmp_path: Path) -> None:
-    nowhere = replace(NUMPY, back=lambda x: x * np.nan)
-    (found, _) = measurements(replace(STAND_IN, libraries={"array_api": nowhere}), chosen("decay"), CASES, TIMED)
+    (found, _) = measurements(
+        replace(STAND_IN, libraries={"array_api": Nowhere("numpy")}), chosen("decay"), CASES, TIMED
+    )
     assert not found.passes
     written = json.loads(write(record(STAND_IN, [found], CASES, TIMED), tmp_path).read_text(), parse_constant=refused)
     assert written["implementations"][0]["errors"][0] == {"O": "nan", "S": "nan"}

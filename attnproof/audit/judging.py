@@ -23,7 +23,7 @@ from attnproof.oracle.report import KernelReport
 
 Effort = Literal["quick", "usual"]
 Verdict = Literal["agrees", "finding", "unclear", "not run"]
-IN_NORM, LOADING = "gradients in norm", (ImportError, AttributeError, OSError)
+IN_NORM, LOADING = "gradients in norm", (ImportError, AttributeError, OSError, RuntimeError)
 LONGEST = 66
 """Tokens of one block of 64, and the smallest number of another."""
 

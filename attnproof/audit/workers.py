@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from attnproof.audit.judging import Effort, audited, not_run
 from attnproof.audit.table import subject
 from attnproof.processes import PipedProcess, serve
+from attnproof.triton_on_cpu import interpret_triton
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,13 @@ class Worker(PipedProcess):
 
 
 def _audit_each(connection: Connection, settings: Settings) -> None:
-    """What a process does: the records of the names that it is sent. What libraries warn of isn't shown."""
+    """What a process does: the records of the names that it is sent. What libraries warn of isn't shown.
+
+    Triton is imported first, to be interpreted: several libraries import it for themselves.
+    """
     warnings.simplefilter("ignore")
+    if find_spec("triton"):
+        interpret_triton()
     serve(connection, lambda name: audited(subject(name), settings.effort, settings.backward, settings.seed))
 
 
