@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ from oracle_kernels import gated_deltanet as of_fla
 from torch import Tensor
 
 import attnproof
+from attnproof.implementation_cases import called
+from attnproof.oracle import gradient_tolerances
 from attnproof.oracle.conventions import WrongConvention, convention_of, parameters
+from attnproof.oracle.gradients import gradient_gaps
+from attnproof.oracle.subject import Subject
+from attnproof.oracle.trials import Trial
+from gpu.torch_kernels import linear_attention
 
 
 def in_parallel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, fault: bool = False) -> Tensor:
@@ -114,3 +121,71 @@ def test_what_was_not_tested_is_not_called_wrong() -> None:
     )
     assert not report.ok
     assert "isn't shown to compute" in str(report)
+
+
+@pytest.mark.parametrize("strongest", [1.0, 20.0])
+def test_what_reads_before_the_gate_by_cumulated_logarithms_is_honest(strongest: float) -> None:
+    """Comba's p is read through exp(g_1 + ... + g_t - g_t); its derivative is off by that factor's error."""
+
+    def comba(q: Tensor, k: Tensor, v: Tensor, p: Tensor, g: Tensor, beta: Tensor, state: Tensor) -> Any:
+        q, k, p = (x.repeat_interleave(v.shape[2] // x.shape[2], 2) for x in (q, k, p))
+        sums, rows = g.cumsum(1), []
+        for t in range(v.shape[1]):
+            before = (sums[:, t] - g[:, t] - (sums[:, t - 1] if t else 0)).exp()[..., None]
+            fade = (sums[:, t] - (sums[:, t - 1] if t else 0)).exp()[..., None, None]
+            error = v[:, t] - before * (state * p[:, t, ..., None]).sum(-2)
+            state = fade * state + k[:, t, ..., None] * (beta[:, t, :, None] * error)[..., None, :]
+            rows.append((state * q[:, t, ..., None]).sum(-2))
+        return torch.stack(rows, 1), state
+
+    layout = {"q": "b t h k", "k": "b t h k", "p": "b t h k", "v": "b t g v", "g": attnproof.log("b t g")}
+    layout |= {"beta": "b t g", "state": "n g k v", "returns": {"O": "b t g v", "S": "n g k v"}}
+    subject = Subject(comba, convention_of(comba, "comba", layout), "torch", "float32", "float32")
+    case = attnproof.Case(67, batch=2, groups=1, chunk_size=64, strongest=strongest)
+    gaps = [gradient_gaps(subject, replace(case, seed=seed), "output and state") for seed in range(6)]
+    assert max(x.ratio for found in gaps for x in found.values()) < 0.4, gaps
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_states_come_in_the_precision_of_sums(dtype: str) -> None:
+    def kernel(q: Tensor, k: Tensor, v: Tensor, initial_state: Tensor) -> Any:
+        assert (str(q.dtype), initial_state.dtype) == (f"torch.{dtype}", torch.float32)
+        return linear_attention.recurrent(q, k, v, initial_state)
+
+    report = attnproof.check_kernel(kernel, "linear_attention", "fla", dtype=dtype, chunk_size=BLOCK, effort="quick")
+    assert report.ok, str(report)
+
+
+def test_a_state_in_a_narrow_precision_is_taken_at_its_word() -> None:
+    def kernel(q: Tensor, k: Tensor, v: Tensor, initial_state: Tensor) -> Any:
+        assert initial_state.dtype == torch.bfloat16
+        return linear_attention.recurrent(q, k, v, initial_state)
+
+    options = {"dtype": "bfloat16", "accumulation": "bfloat16", "chunk_size": BLOCK, "effort": "quick"}
+    report = attnproof.check_kernel(kernel, "linear_attention", "fla", **options)
+    assert report.ok, str(report)
+
+
+def measured_rounding(chunk_size: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> tuple[float, int]:
+    """The tolerance of Gated DeltaNet's dk for a loss on the state, and in which blocks it was measured."""
+    used: list[int] = []
+    monkeypatch.setattr(
+        gradient_tolerances, "called", lambda *x, **options: used.append(options["chunk_size"]) or called(*x, **options)
+    )
+    kernel = of_fla()
+    subject = Subject(kernel, convention_of(kernel, "gated_deltanet", "fla"), "torch", dtype, "float32")
+    trial = Trial(subject, attnproof.Case(67, groups=1, chunk_size=chunk_size))
+    cotangents = {"S": np.ones(trial.values["S"].shape)}
+    return float(np.median(gradient_tolerances.measured(trial, cotangents)["K"])), used[0]
+
+
+def test_rounding_is_measured_in_blocks_of_the_kernels_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all is summed up in one block, what a loss on the last state gives is the difference of larger terms."""
+    (long, used), (short, _) = (measured_rounding(size, "float32", monkeypatch) for size in (48, 4))
+    assert used == 64
+    assert long > 2 * short
+
+
+def test_what_passes_hand_on_is_rounded_to_the_inputs_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    (wide, _), (narrow, _) = (measured_rounding(64, dtype, monkeypatch) for dtype in ("float32", "bfloat16"))
+    assert 2**14 < narrow / wide < 2**18

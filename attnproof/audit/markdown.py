@@ -12,9 +12,9 @@ HEAD = """# Kernels audited
 
 `attnproof audit --effort {effort} --backward --json docs/audit.json --markdown docs/audit.md` has written this page;
 its verdicts and errors are from that record. The subjects are public functions that install from the package index and
-run on a CPU, at pinned versions; Triton's interpreter runs the kernels in Triton, which says nothing of what is compiled.
-Each is held against the statement of its system in the catalogue, in float32 where nothing else is said, with blocks of
-16 tokens where it takes their size.
+run on a CPU, at pinned versions. Kernels in Triton are run by Triton's interpreter, which says nothing of how they are
+compiled. Each is held against the statement of its system in the catalogue, in float32 where nothing else is said, with
+blocks of 16 tokens where it takes their size.
 
 A finding says that a function differs from the statement here, in the convention that is given. Whether that is an
 error is for its authors to say: a formula may differ from a paper's on purpose. What is said of a finding was read in
