@@ -17,8 +17,9 @@ from attnproof.implementation_cases import Case
 from attnproof.oracle.arrays import integers, memory_of, on_host, with_gaps
 from attnproof.oracle.conventions import OUTPUT, Convention
 from attnproof.oracle.findings import Finding, broken, described_case, said, skipped
+from attnproof.oracle.statements import carries_a_state, described, presented
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
-from attnproof.oracle.trials import Trial, carries_a_state, check_shape, described, in_tolerances, presented
+from attnproof.oracle.trials import Trial, check_shape, in_tolerances
 
 
 def splits(subject: Subject, case: Case) -> Finding:

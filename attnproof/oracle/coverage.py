@@ -11,8 +11,9 @@ from itertools import chain
 
 from attnproof.oracle.findings import Finding
 from attnproof.oracle.gradients import NAME as GRADIENTS
+from attnproof.oracle.statements import carries_a_state
 from attnproof.oracle.subject import Subject
-from attnproof.oracle.trials import CARRY, CLEAR, carries_a_state
+from attnproof.oracle.trials import CARRY, CLEAR
 
 NAME = "coverage"
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from attnproof.catalogue import load_catalogue
 from attnproof.oracle.conventions import OUTPUT
+from attnproof.oracle.statements import forms_of, symbols_of
 from attnproof.oracle.subject import Arrays
-from attnproof.oracle.trials import Trial, forms_of, symbols_of
+from attnproof.oracle.trials import Trial
 from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
 from derivations.language.forms import Form, Recurrence
 from derivations.language.symbols import d_v, n

@@ -17,8 +17,9 @@ from attnproof.catalogue import load_catalogue
 from attnproof.implementation_cases import QUERIES, Case
 from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.misreadings import Change, misreadings
+from attnproof.oracle.statements import computed, forms_of, symbols_of
 from attnproof.oracle.subject import Misbehaved, Subject
-from attnproof.oracle.trials import NO_VALUE, Trial, computed, forms_of, symbols_of, without_carry
+from attnproof.oracle.trials import NO_VALUE, Trial, without_carry
 from derivations.language.forms import Closed, Form, Recurrence, text_lines
 from derivations.language.statements import Identity
 from derivations.language.symbols import n

@@ -15,8 +15,8 @@ import numpy as np
 
 from attnproof.implementation_cases import Case
 from attnproof.oracle.findings import Finding, skipped
+from attnproof.oracle.statements import described, forms_of, presented
 from attnproof.oracle.subject import Subject, raised
-from attnproof.oracle.trials import described, forms_of, presented
 from derivations.language.errors import NoMeaning, StatementError
 from derivations.language.forms import Recurrence
 from numerics.head_layouts import HeadSizes

@@ -17,7 +17,8 @@ import numpy as np
 from attnproof.implementation_cases import UNIT_ROUNDOFF, called
 from attnproof.oracle.arrays import on_host, usual_library
 from attnproof.oracle.conventions import OUTPUT
-from attnproof.oracle.trials import Trial, symbols_of
+from attnproof.oracle.statements import symbols_of
+from attnproof.oracle.trials import Trial
 from gpu.registry import Argument, Implementation, implementations
 from numerics.head_layouts import from_one_head, to_heads
 from numerics.proofs.tolerances import MARGIN, smoothed

@@ -18,8 +18,9 @@ from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.derivatives import Derivatives, derivatives, of_a_sum
 from attnproof.oracle.findings import Finding, broken, described_case, skipped
 from attnproof.oracle.gradient_tolerances import measured
+from attnproof.oracle.statements import carries_a_state, presented, symbols_of
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
-from attnproof.oracle.trials import CLEAR, SMALLEST, Trial, carries_a_state, in_tolerances, presented, symbols_of
+from attnproof.oracle.trials import CLEAR, SMALLEST, Trial, in_tolerances
 from attnproof.oracle.values import zero_strengths
 from derivations.language.errors import StatementError
 from gpu.registry import Argument

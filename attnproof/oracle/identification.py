@@ -9,7 +9,7 @@ from typing import Any
 from attnproof.catalogue import load_catalogue
 from attnproof.implementation_cases import QUERIES
 from attnproof.oracle.conventions import Convention
-from attnproof.oracle.trials import forms_of
+from attnproof.oracle.statements import forms_of
 from attnproof.readable import counted
 from derivations.language.forms import text_lines
 from gpu.registry import Argument

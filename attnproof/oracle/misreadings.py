@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from attnproof.oracle.statements import is_gate, symbols_of
 from attnproof.oracle.subject import Subject
-from attnproof.oracle.trials import is_gate, symbols_of
 from derivations.language.symbols import d_v, n
 from gpu.registry import Argument
 

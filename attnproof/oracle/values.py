@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from attnproof.implementation_cases import FAMILIES, MASKED_SCORES, Case
 from attnproof.oracle.conventions import OUTPUT
 from attnproof.oracle.findings import Finding, broken, compared, described_case, said, skipped
+from attnproof.oracle.statements import carries_a_state, is_gate
 from attnproof.oracle.subject import Misbehaved, Subject
-from attnproof.oracle.trials import Trial, carries_a_state, is_gate
+from attnproof.oracle.trials import Trial
 from gpu.registry import Argument
 
 STRENGTHS = ("beta", "eta", "a", "Delta")
