@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numerics.head_layouts import HeadSizes
     from numerics.proofs.facts import counted
     from numerics.proofs.ladder import Report
-    from numerics.proofs.tolerances import tolerances_of
+    from numerics.proofs.tolerances import Roundings, tolerances_of
 
     __version__: str
 
@@ -55,6 +55,7 @@ HOMES = {
     "KernelReport": "attnproof.oracle.report",
     "NoExactMeaning": "gpu.exact_mode.errors",
     "Report": "numerics.proofs.ladder",
+    "Roundings": "numerics.proofs.tolerances",
     "Verification": "attnproof.verification",
     "check_kernel": "attnproof.oracle.judging",
     "compare_exactly": "attnproof.exactly",
@@ -88,6 +89,7 @@ __all__ = [
     "KernelReport",
     "NoExactMeaning",
     "Report",
+    "Roundings",
     "Verification",
     "__version__",
     "check_kernel",

@@ -6,7 +6,7 @@ represents them. What is tolerated is derived from rounding noise in the order o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -21,7 +21,7 @@ from numerics.algebras.floats import numpy_float64
 from numerics.evaluate import CHUNK, Environment
 from numerics.float_inputs import rounded_inputs
 from numerics.head_layouts import HeadSizes, to_heads
-from numerics.proofs.tolerances import tolerances_of
+from numerics.proofs.tolerances import Roundings, tolerances_of
 from numerics.run import run
 
 FAMILIES = ("plain", "repeated keys", "orthogonal keys", "zero keys", "large keys")
@@ -102,20 +102,13 @@ def _form(implementation: Implementation, name: str) -> Form:
 
 
 def largest_tolerances(
-    orders: Sequence[Form],
-    env: Environment,
-    unit_roundoff: float,
-    rng: np.random.Generator,
-    computed: Mapping[Any, np.ndarray | float],
-    of_sums: float | None = None,
-    cumulated: Collection[Any] = (),
+    orders: Sequence[Form], env: Environment, roundings: Roundings, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """How far a kernel may be off that computes in the order of any of these forms: the largest of their tolerances.
-
-    For the output and each state, per row; the other arguments are those of `tolerances_of`.
+    """How far a kernel may be off that computes in the order of any of these forms: the largest of their tolerances,
+    for the output and each state, per row.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # the logarithm of a mask
-        each = [tolerances_of(form, env, unit_roundoff, rng, computed, of_sums, cumulated) for form in orders]
+        each = [tolerances_of(form, env, roundings, rng) for form in orders]
     return [np.maximum.reduce(own) for own in zip(*each, strict=True)]
 
 
@@ -259,8 +252,8 @@ def _expected(implementation: Implementation, env: Environment, case: Case, dtyp
     gates = [symbols[x.stands_for] for x in implementation.arguments if x.scale == "log"]
     computed = {gate: 1 - np.log(np.maximum(env[gate], 1e-300)) for gate in gates}
     orders = [form, *(_form(implementation, name) for name in implementation.orders)]
-    unit_roundoff = UNIT_ROUNDOFF[COMPUTED_IN.get(dtype, dtype)]
-    tolerances = largest_tolerances(orders, env, unit_roundoff, np.random.default_rng((case.seed, 1)), computed)
+    roundings = Roundings(UNIT_ROUNDOFF[COMPUTED_IN.get(dtype, dtype)], computed)
+    tolerances = largest_tolerances(orders, env, roundings, np.random.default_rng((case.seed, 1)))
     if dtype in COMPUTED_IN:  # the output is rounded once more, below the least normal number to its multiples
         size = abs(exact.output).max(axis=-1)
         tolerances[0] = tolerances[0] + UNIT_ROUNDOFF[dtype] * np.maximum(size, LEAST[dtype])

@@ -26,7 +26,7 @@ from derivations.gated_deltanet import chunkwise, printed, recurrence
 from derivations.language import Form, K, Q, S, V, beta, d_k, d_v, eta, gamma, n
 from numerics.algebras.floats import numpy_float64
 from numerics.evaluate import CHUNK
-from numerics.proofs.tolerances import tolerances_of
+from numerics.proofs.tolerances import Roundings, tolerances_of
 from numerics.run import run
 
 LENGTHS = (1, 63, 64, 65, 150)
@@ -148,8 +148,8 @@ def errors_over_tolerance(kernel: Kernel, inputs: Inputs, seed: int) -> dict[str
     """For each statement the largest error of any row of output and final state, in units of that row's tolerance."""
     env = environment(inputs)
     # the scaled query and exp are rounded once; an absolute error of the logarithm is a relative one of the gate
-    roundings: dict[Any, Any] = {Q: 1.0, gamma: 1 + kernel.logs(by_head(inputs.log_gate))[..., None]}
-    tolerances = tolerances_of(kernel.order, env, FLOAT32, np.random.default_rng(seed), roundings)
+    computed: dict[Any, Any] = {Q: 1.0, gamma: 1 + kernel.logs(by_head(inputs.log_gate))[..., None]}
+    tolerances = tolerances_of(kernel.order, env, Roundings(FLOAT32, computed), np.random.default_rng(seed))
     found = call(kernel.function, inputs)
     errors = {}
     for name, statement in STATEMENTS.items():

@@ -22,7 +22,7 @@ from derivations.language.symbols import Gate
 from numerics.algebras.floats import numpy_float64
 from numerics.float_inputs import float_inputs, rounded_inputs
 from numerics.inputs import Sizes
-from numerics.proofs.tolerances import tolerances_of
+from numerics.proofs.tolerances import Roundings, tolerances_of
 from numerics.run import run
 
 UNIT_ROUNDOFF = 2.0**-24
@@ -101,7 +101,8 @@ class Stated(Subject):
         outcome = run(self.form, env, numpy_float64())
         wanted = [outcome.output, *outcome.states][: 1 + self.states]
         rng = np.random.default_rng((x.seed, 1))
-        each = [tolerances_of(_form(self.derivation, f), env, UNIT_ROUNDOFF, rng, _gates(env)) for f in self.forms]
+        roundings = Roundings(UNIT_ROUNDOFF, _gates(env))
+        each = [tolerances_of(_form(self.derivation, f), env, roundings, rng) for f in self.forms]
         tolerances = [np.maximum.reduce(rows) for rows in zip(*(x[: len(wanted)] for x in each), strict=True)]
         ratios, sharpness = [], []
         for value, right, tolerance in zip(self.returned(env), wanted, tolerances, strict=False):

@@ -11,6 +11,7 @@ the gate times the derivative by the gate, is off by that factor as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -99,11 +100,7 @@ def _by_adjoint(trial: Trial, form: Recurrence, env: Mapping[Any, Any]) -> Deriv
         found = cotangents(backward, own, algebra)
         return [_by_what_is_given(found[x], x, own, trial) for x in inputs]
 
-    rng, rounded = np.random.default_rng((trial.case.seed, 3)), trial.rounded_by_the_kernel()
-    subject = trial.subject
-    tolerances = tolerances_of_values(
-        values, env, subject.unit_roundoff, rng, rounded, subject.of_sums, trial.cumulated
-    )
+    tolerances = tolerances_of_values(values, env, trial.roundings, np.random.default_rng((trial.case.seed, 3)))
     return dict(zip(inputs, zip(values(env, numpy_float64()), tolerances, strict=True), strict=True))
 
 
@@ -116,11 +113,8 @@ def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives
 
     subject = trial.subject
     once = subject.unit_roundoff / subject.of_sums
-    rounded = dict.fromkeys(inputs, once) | trial.rounded_by_the_kernel()
-    rng = np.random.default_rng((trial.case.seed, 3))
-    tolerances = tolerances_of_values(
-        values, trial.env, subject.unit_roundoff, rng, rounded, subject.of_sums, trial.cumulated
-    )
+    how = replace(trial.roundings, computed={**dict.fromkeys(inputs, once), **trial.roundings.computed})
+    tolerances = tolerances_of_values(values, trial.env, how, np.random.default_rng((trial.case.seed, 3)))
     whole = _differentiated(form, trial.env, inputs, of_output)
     of_scores = _of_cancelled_scores(trial, of_output)
     widths = [x.shape[0] == n and x.shape[1] not in (1, d_v) for x in inputs]

@@ -30,6 +30,7 @@ from derivations.language import V, n
 from derivations.language.errors import NoMeaning, StatementError, UndefinedValue
 from gpu.registry import Argument
 from numerics.head_layouts import HeadSizes, to_heads
+from numerics.proofs.tolerances import Roundings
 
 SHARP = 0.125
 """Where the tolerance is more than this share of the output, an input tests nothing and isn't counted. In bfloat16 the
@@ -102,6 +103,12 @@ class Trial:
             )
         return errors
 
+    @property
+    def roundings(self) -> Roundings:
+        """How the kernel may round."""
+        subject = self.subject
+        return Roundings(subject.unit_roundoff, self.rounded_by_the_kernel(), subject.of_sums, self.cumulated)
+
     @cached_property
     def computed_by_the_kernel(self) -> frozenset[Any]:
         """The inputs of the statement that aren't what the kernel is given."""
@@ -118,10 +125,9 @@ class Trial:
         return [x for x in self.gates if x.shape[0] == n]
 
     def _tolerances(self) -> dict[str, np.ndarray]:
-        own, rng = self.rounded_by_the_kernel(), np.random.default_rng((self.case.seed, 1))
-        orders, subject = forms_of(self.subject.convention.derivation), self.subject
-        roundoffs = (subject.unit_roundoff, rng, own, subject.of_sums, self.cumulated)
-        found = largest_tolerances(orders, self.env, *roundoffs)
+        rng = np.random.default_rng((self.case.seed, 1))
+        orders = forms_of(self.subject.convention.derivation)
+        found = largest_tolerances(orders, self.env, self.roundings, rng)
         return {name: np.maximum(x, self.smallest) for name, x in zip(self.names, found, strict=True)}
 
     @property

@@ -28,7 +28,7 @@ from numerics.algebras.floats import numpy_float64
 from numerics.backward import cotangents
 from numerics.float_inputs import rounded_inputs
 from numerics.inputs import Sizes
-from numerics.proofs.tolerances import MARGIN, tolerances_of
+from numerics.proofs.tolerances import MARGIN, Roundings, tolerances_of
 from numerics.run import run
 
 FORMAT = 1
@@ -87,7 +87,8 @@ class _Case:
         """How far each row may be off; a gate that is given as a logarithm has the error of an exponential."""
         logs = [self.arguments.inputs[name] for name in self.logarithms]
         rng = np.random.Generator(np.random.PCG64([self.seed, 1]))
-        return tolerances_of(form, self.env, self.unit_roundoff, rng, {x: 1 - np.log(self.env[x]) for x in logs})
+        roundings = Roundings(self.unit_roundoff, {x: 1 - np.log(self.env[x]) for x in logs})
+        return tolerances_of(form, self.env, roundings, rng)
 
     @property
     def logarithms(self) -> list[str]:

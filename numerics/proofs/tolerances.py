@@ -7,7 +7,7 @@ The value is evaluated several times with noise of the unit roundoff u after eac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -84,52 +84,57 @@ def tolerances_between(
     return [spread.at(unit_roundoff) for spread in spreads]
 
 
-def tolerances_of(
-    form: Form,
-    env: Mapping[Any, Any],
-    unit_roundoff: float,
-    rng: np.random.Generator,
-    computed: Mapping[Any, np.ndarray | float] | None = None,
-    of_sums: float | None = None,
-    cumulated: Collection[Any] = (),
-) -> list[np.ndarray]:
-    """How far a kernel that computes a form in this order may be off: for the output and each final state, per row.
+@dataclass(frozen=True)
+class Roundings:
+    """How a kernel rounds.
 
-    Args:
-        form: the form whose order of operations is the kernel's (the chunkwise one for a chunked kernel).
-        env: float64 inputs, with leading batch dimensions.
-        unit_roundoff: u of the precision that the kernel computes in, 2^-24 for float32.
-        rng: where the noise comes from.
-        computed: inputs that the kernel computes itself (a gate from its logarithm, a scaled query), with the relative
-            error of each entry in units of that of sums.
+    Attributes:
+        unit_roundoff: u of the precision that it computes in, 2^-24 for float32.
+        computed: inputs that it computes itself (a gate from its logarithm, a scaled query), with the relative error of
+            each entry in units of that of sums.
         of_sums: the unit roundoff of sums, where that isn't u: 2^-24 for a kernel that takes products of bfloat16
             numbers and keeps sums and states in float32.
         cumulated: gates whose products are taken as exponentials of differences of cumulated logarithms.
     """
-    return tolerances_of_values(
-        lambda own, algebra: _values(run(form, own, algebra)), env, unit_roundoff, rng, computed, of_sums, cumulated
-    )
+
+    unit_roundoff: float
+    computed: Mapping[Any, np.ndarray | float] = field(default_factory=dict)
+    of_sums: float | None = None
+    cumulated: Collection[Any] = ()
+
+
+def tolerances_of(
+    form: Form, env: Mapping[Any, Any], roundings: Roundings | float, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """How far a kernel may be off that computes a form in this order: for the output and each final state, per row.
+
+    Args:
+        form: the form whose order of operations is the kernel's (the chunkwise one for a chunked kernel).
+        env: float64 inputs, with leading batch dimensions.
+        roundings: how the kernel rounds, or the unit roundoff alone.
+        rng: where the noise comes from.
+    """
+    how = roundings if isinstance(roundings, Roundings) else Roundings(roundings)
+    return tolerances_of_values(lambda own, algebra: _values(run(form, own, algebra)), env, how, rng)
 
 
 def tolerances_of_values(
     values: Callable[[Mapping[Any, Any], Algebra], Sequence[np.ndarray]],
     env: Mapping[Any, Any],
-    unit_roundoff: float,
+    how: Roundings,
     rng: np.random.Generator,
-    computed: Mapping[Any, np.ndarray | float] | None = None,
-    of_sums: float | None = None,
-    cumulated: Collection[Any] = (),
 ) -> list[np.ndarray]:
     """The same for whatever several values are computed together, given the environment and the number system."""
     clean = values(env, numpy_float64())
-    level = max(unit_roundoff, AUDIBLE)
-    noise = RoundingNoise(level, rng, level if of_sums is None else level * of_sums / unit_roundoff)
+    level = max(how.unit_roundoff, AUDIBLE)
+    noise = RoundingNoise(level, rng, level if how.of_sums is None else level * how.of_sums / how.unit_roundoff)
     repeated = _repeated(env, DRAWS_FOR_A_KERNEL)
-    rounded = {x: noise.perturbed(repeated[x], size) for x, size in (computed or {}).items()}
-    rounded |= {x: noise.from_cumulated_logarithms(rounded.get(x, repeated[x])) for x in cumulated}
+    rounded = {x: noise.perturbed(repeated[x], size) for x, size in how.computed.items()}
+    rounded |= {x: noise.from_cumulated_logarithms(rounded.get(x, repeated[x])) for x in how.cumulated}
     noisy = values({**repeated, **rounded}, noise)
+    scale = how.unit_roundoff / level
     return [
-        _tolerance(_deviation(drawn) * (unit_roundoff / level), abs(value).max(axis=-1), unit_roundoff, of_sums)
+        _tolerance(_deviation(drawn) * scale, abs(value).max(axis=-1), how.unit_roundoff, how.of_sums)
         for value, drawn in zip(clean, noisy, strict=True)
     ]
 
