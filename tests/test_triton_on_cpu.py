@@ -124,3 +124,11 @@ def test_bfloat16_is_refused(tmp_path: Path) -> None:
     done = run(written(tmp_path), *CHECK, "--dtype", "bfloat16", "--triton-on-cpu")
     assert done.returncode == 2
     assert "Triton's interpreter computes wrong values in bfloat16: choose --dtype float16" in done.stderr
+
+
+@needs_triton
+@pytest.mark.parametrize("isolate", [[], ["--isolate"]], ids=["here", "isolated"])
+def test_without_the_option_it_is_named(tmp_path: Path, isolate: list[str]) -> None:
+    done = run(written(tmp_path), *CHECK, *isolate)
+    assert done.returncode == 1
+    assert "a Triton kernel needs --device cuda, or --triton-on-cpu where there is no GPU" in done.stderr

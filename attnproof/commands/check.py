@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -103,8 +103,19 @@ def check(
         click.echo(_in_words(record))
     else:
         record = _judged(kernel, derivation, layout, journal, options)
+    if not record["ok"] and _wants_a_device(record):
+        click.echo(ON_A_DEVICE, err=True)
     save(record, json_file)
     ctx.exit(0 if record["ok"] else UNEXPECTED)
+
+
+ON_A_DEVICE = "a Triton kernel needs --device cuda, or --triton-on-cpu where there is no GPU"
+
+
+def _wants_a_device(record: Mapping[str, Any]) -> bool:
+    """Whether every check ended as Triton ends where arrays lie on a CPU."""
+    failed = [x["message"] for x in record["checks"] if x["verdict"] == "refuted"]
+    return all("active drivers" in x or "cannot be accessed from Triton" in x for x in failed) and bool(failed)
 
 
 def _typed(key: str, value: Any) -> list[str]:
