@@ -42,6 +42,29 @@ def test_cumulated_logarithms_are_honest(dtype: str) -> None:
     assert not attnproof.check_kernel(in_parallel, "decay", "fla", **options, constants={"fault": True}).ok
 
 
+def test_a_sum_term_by_term_in_powers_of_two_is_honest() -> None:
+    """As kernels cumulate the gates of a block: each partial sum is rounded, and the factor 1 / log 2 is too."""
+
+    def kernel(q: Any, k: Any, v: Any, g: Any, initial_state: Any) -> Any:
+        q, k = (np.repeat(x, v.shape[2] // x.shape[2], axis=2) for x in (q, k))
+        sums = np.add.accumulate(g, axis=1, dtype=np.float32) * np.float32(1.4426950216)
+        later = np.tril(np.ones((g.shape[1], g.shape[1]), bool))[None, :, :, None]
+        decay = np.where(later, np.exp2(np.where(later, sums[:, :, None] - sums[:, None], 0)), 0)
+        scores = np.einsum("bihk,bjhk->bijh", q, k) * decay
+        read = np.einsum("bihk,bhkv->bihv", q, initial_state) * np.exp2(sums)[..., None]
+        last = np.exp2(sums[:, -1])[..., None, None] * initial_state
+        written = np.einsum("bjhk,bjhv,bjh->bhkv", k, v, np.exp2(sums[:, -1:] - sums))
+        return np.einsum("bijh,bjhv->bihv", scores, v) + read, last + written
+
+    ratios = []
+    for seed in range(8):
+        case = attnproof.Case(67, seed=seed, set_to=(("V", 0.0),), chunk_size=64)  # what decays is all there is
+        subject = Subject(kernel, convention_of(kernel, "decay", "fla"), "numpy", "float32", "float32")
+        trial = Trial(subject, case)
+        ratios += [gap.ratio for gap in trial.gaps(subject.call(trial.arguments))]
+    assert max(ratios) < 0.5, ratios
+
+
 def test_a_kernel_that_takes_anything_besides_what_it_names() -> None:
     inner = of_fla()
 

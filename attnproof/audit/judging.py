@@ -98,7 +98,7 @@ def _judged(subject: Subject, effort: Effort, backward: bool, seed: int) -> Judg
     judged = replace(judged, findings=(*judged.findings, in_norm))
     if in_norm.verdict == "refuted" and not judged.smallest:
         smallest, replay = _smallest_not_finite(subject)
-        judged = replace(judged, smallest=smallest, replay=replay)
+        judged = replace(judged, smallest=smallest, replay=replay or judged.replay)
     return judged
 
 

@@ -43,7 +43,7 @@ def markdown(recorded: Mapping[str, Any]) -> str:
     """The page."""
     subjects = recorded["subjects"]
     parts = [_head(recorded), _findings(subjects), TRIED]
-    parts += [_library(name, subjects) for name in [x.name for x in libraries()] if _of(name, subjects)]
+    parts += [_library(name, subjects) for name in dict.fromkeys(x.name for x in libraries()) if _of(name, subjects)]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 
@@ -77,7 +77,7 @@ def _finding(x: Mapping[str, Any]) -> str:
         lines.append(f"- also: {', '.join(check['check'] for check in failed[3:])}")
     if kept:
         lines.append(f"- right: {', '.join(kept)}")
-    lines.append(f"- smallest input found: {x['smallest_input']}\n")
+    lines.append(f"- smallest input found: {x['smallest_input']}\n" if x["smallest_input"] else "")
     return "\n".join([*lines, *_code(x["replay"])])
 
 

@@ -46,10 +46,12 @@ class RoundingNoise(Floats):
 
     def from_cumulated_logarithms(self, gates: Value) -> Value:
         """Gates, `... n k`, as kernels compute products of them: as exponentials of differences of cumulated
-        logarithms, each of which is rounded. What lies between tokens j and i is off by the roundings of two sums.
+        logarithms, each of which is rounded. What lies between tokens j and i is off by the roundings of two sums: a
+        scan by halves adds log2 n times, and a kernel whose exponentials are powers of two multiplies once more.
         """
         sums = np.cumsum(np.log(np.maximum(gates, 1e-300)), axis=-2)
-        off = self.of_sums * abs(sums) * self.rng.uniform(-1, 1, sums.shape)
+        times = (1 + np.log2(max(sums.shape[-2], 1))) ** 0.5
+        off = self.of_sums * abs(sums) * times * self.rng.uniform(-1, 1, sums.shape)
         return gates * np.exp(np.diff(off, axis=-2, prepend=0.0))
 
     def _operand(self, value: Value) -> Value:
