@@ -12,7 +12,7 @@ from attnproof.audit.subjects import NOTHING, Adapter, Expected, Library, Subjec
 from attnproof.audit.table_fla import COMBA, HEADS, REPEATED, RWKV7
 from attnproof.oracle.conventions import Layout, linear
 
-FLA = Library("fla-core", "fla", "0.6.0", triton="3.9.0")
+FLA = Library("fla-core", "fla", "0.6.0", triton="3.7.1")
 UNSCALED_RWKV7 = RWKV7 | {"r": linear("b t h k", "R")}
 RECEPTANCES = heads_repeated("r", "k")
 HALF = "in float16 with sums in float32, since it refuses float32"

@@ -17,7 +17,7 @@ from attnproof.implementation_cases import Case
 from attnproof.oracle.arrays import integers, memory_of, on_host, with_gaps
 from attnproof.oracle.conventions import OUTPUT, Convention
 from attnproof.oracle.findings import Finding, broken, described_case, said, skipped
-from attnproof.oracle.statements import carries_a_state, described, presented
+from attnproof.oracle.statements import carries_a_state, described, is_gate, presented
 from attnproof.oracle.subject import Arrays, Misbehaved, Subject
 from attnproof.oracle.trials import Trial, check_shape, in_tolerances
 
@@ -76,12 +76,29 @@ def cut_to(arguments: Mapping[str, np.ndarray], convention: Convention, tokens: 
 
 
 def causality(subject: Subject, case: Case) -> Finding:
-    """Other tokens from one place on leave what was before it as it was, to the bit or within the tolerance."""
-    name, case = "causality", replace(case, tokens=2 * case.chunk_size + 3)
-    cut = case.chunk_size + 2
+    """Other tokens from one place on leave what was before it as it was, to the bit or within the tolerance: also where
+    their gates are so strong that earlier, weak ones would drown in a sum of both.
+    """
+    whole = replace(case, tokens=2 * case.chunk_size + 3)
+    pairs = [(whole, replace(whole, seed=case.seed + 1), case.chunk_size + 2)]
+    if any(is_gate(x, subject) for x in subject.convention.arguments):
+        weak, strong = replace(whole, strongest=0.01), replace(whole, seed=case.seed + 1, strongest=20.0)
+        pairs.append((weak, strong, case.chunk_size + case.chunk_size // 2))
+    worst, bits = 0.0, ""
+    for own, later, cut in pairs:
+        found = _causal(subject, own, later, cut)
+        if found.verdict == "refuted":
+            return found
+        worst, bits = max(worst, found.ratio), bits or found.message
+    return Finding("causality", "holds", worst, message=bits)
+
+
+def _causal(subject: Subject, case: Case, later: Case, cut: int) -> Finding:
+    """Whether the rows before a token stay when it and those behind it are another case's."""
+    name = "causality"
     try:
-        trial, other = Trial(subject, case), Trial(subject, replace(case, seed=case.seed + 1))
-        changed = _joined(trial, other, cut)
+        trial = Trial(subject, case)
+        changed = _joined(trial, Trial(subject, later), cut)
         before, after = (_called(trial, given, case.tokens)[OUTPUT] for given in (trial.arguments, changed))
     except Misbehaved as error:
         return broken(name, case, error)
