@@ -33,7 +33,7 @@ class Settings:
     effort: Effort = "quick"
     backward: bool = True
     seed: int = 0
-    seconds: float = 120.0
+    seconds: float = 600.0
 
 
 class Worker(PipedProcess):

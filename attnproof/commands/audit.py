@@ -34,7 +34,7 @@ class Done:
 @click.option("--effort", type=click.Choice(["quick", "usual"]), default="quick", show_default=True)
 @click.option("--backward", is_flag=True, help="Derivatives with strong gates too.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where inputs start.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=120, show_default=True, help="That one may take.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=600, show_default=True, help="That one may take.")
 @with_jobs
 @with_json("Write the record here.")
 @click.option("--markdown", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write the page here.")

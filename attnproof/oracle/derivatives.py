@@ -24,7 +24,7 @@ from attnproof.oracle.subject import Arrays
 from attnproof.oracle.trials import Trial
 from derivations.language.adjoint import adjoint, cotangent_of, cotangent_of_output, inputs_of
 from derivations.language.forms import Form, Recurrence
-from derivations.language.symbols import d_v, n
+from derivations.language.symbols import n
 from numerics.algebras.contract import Algebra
 from numerics.algebras.floats import Floats, numpy_float64
 from numerics.backward import cotangents
@@ -116,9 +116,8 @@ def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives
     how = replace(trial.roundings, computed={**dict.fromkeys(inputs, once), **trial.roundings.computed})
     tolerances = tolerances_of_values(values, trial.env, how, np.random.default_rng((trial.case.seed, 3)))
     whole = _differentiated(form, trial.env, inputs, of_output)
-    of_scores = _of_cancelled_scores(trial, of_output)
-    widths = [x.shape[0] == n and x.shape[1] not in (1, d_v) for x in inputs]
-    allowed = [np.maximum(x, of_scores) if wide else x for x, wide in zip(tolerances, widths, strict=True)]
+    of_scores = _of_cancelled_scores(trial, form, of_output)
+    allowed = [np.maximum(x, of_scores.get(str(name), 0.0)) for name, x in zip(inputs, tolerances, strict=True)]
     return dict(zip(inputs, zip(whole, allowed, strict=True), strict=True))
 
 
@@ -130,17 +129,25 @@ def _by_what_is_given(derivative: np.ndarray, x: Any, own: Mapping[Any, Any], tr
     return derivative * np.divide(used, right, out=np.ones(used.shape), where=right != 0)
 
 
-def _of_cancelled_scores(trial: Trial, of_output: np.ndarray) -> np.ndarray:
-    """How far derivatives by queries and keys may be off since those by their scores are differences.
+def _of_cancelled_scores(trial: Trial, form: Form, of_output: np.ndarray) -> dict[str, np.ndarray]:
+    """How far derivatives by queries and keys may be off since those by their scores are differences, per row.
 
     Of a softmax, dA_ij = p_ij (do_i^T v_j - do_i^T o_i): where one token has nearly all the weight, that is the
     difference of two equal numbers, each of which is rounded: o_i was, to the kernel's precision, when it was returned.
-    One value for each head.
+    With what do_i^T o_i is off by, dq_i is off along all keys and dk_j along the queries that look at it, with p_ij;
+    what turns keys on the way is off with all queries behind it.
     """
-    of_tokens = [(x, value) for x, value in trial.env.items() if getattr(x, "shape", (0,))[0] == n]
-    longest = max(np.linalg.norm(value, axis=-1).max() for x, value in of_tokens if x.shape[1] not in (1, d_v))
-    size = abs(of_output * trial.values[OUTPUT]).sum(axis=-1).max(axis=-1, keepdims=True)
-    return MARGIN * trial.subject.unit_roundoff * size * longest
+    by_name = {str(x): x for x in trial.env}
+    off = np.linalg.norm(of_output * trial.values[OUTPUT], axis=-1) * trial.subject.unit_roundoff / 3**0.5
+    lengths = {name: np.linalg.norm(trial.env[by_name[name]], axis=-1) for name in ("Q", "K")}
+    longest = lengths["K"].max(axis=-1, keepdims=True)
+    along_queries = off * lengths["Q"]
+    weights = np.broadcast_to(along_queries[..., None], of_output.shape)
+    inputs = [x for x, value in trial.env.items() if not isinstance(value, int)]
+    seen = dict(zip(map(str, inputs), _differentiated(form, trial.env, inputs, weights), strict=True))["V"]
+    behind = np.flip(np.cumsum(np.flip(along_queries**2, axis=-1), axis=-1), axis=-1) ** 0.5 * longest
+    rows = {"Q": off * longest, "K": abs(seen).max(axis=-1), "W": behind}
+    return {name: MARGIN * x for name, x in rows.items()}
 
 
 def _differentiated(form: Form, env: Mapping[Any, Any], inputs: list[Any], of_output: np.ndarray) -> list[np.ndarray]:
