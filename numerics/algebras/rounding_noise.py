@@ -1,10 +1,9 @@
 """Float64 with relative noise u after each operation: how far an implementation of unit roundoff u may honestly be off.
 
 A rounding changes a result by a relative error of at most u. Here it does so at random, independently; a sum of m
-products gets the error of m such roundings, which grows like sqrt(m). Several draws give the size of the error that
-the formula,
-evaluated in this order, must be expected to have. It says nothing about a wrong formula: that error doesn't shrink
-with u.
+products gets the error of m such roundings, which grows like sqrt(m). Several draws give the size of the error that the
+formula, evaluated in this order, must be expected to have. It says nothing about a wrong formula: that error doesn't
+shrink with u.
 
 Many kernels take products of narrow numbers and keep sums in a wider precision. Then u is what the operands of a
 product are rounded with, and sums, quotients, roots and exponentials have the wider precision's noise.
@@ -17,6 +16,9 @@ import numpy as np
 
 from numerics.algebras.contract import Value
 from numerics.algebras.floats import Floats
+
+SMALL = 2**14
+"""Entries of an argument whose exponential is kept: those of one token are, and those of all tokens come but once."""
 
 
 class RoundingNoise(Floats):
@@ -33,6 +35,7 @@ class RoundingNoise(Floats):
         self.name = f"rounding noise {unit_roundoff:.2g}"
         self.noise_level, self.rng = unit_roundoff, rng
         self.of_sums = unit_roundoff if of_sums is None else of_sums
+        self._exponentials: dict[tuple[tuple[int, ...], bytes], Value] = {}
 
     def _noisy(self, value: Value, scale: Value | None = None, level: float | None = None) -> Value:
         """`value` off by `level` (that of sums where None) times a random share of `scale` (of itself where None)."""
@@ -78,7 +81,15 @@ class RoundingNoise(Floats):
         return self._noisy(np.sqrt(a))
 
     def exponential(self, a: Value) -> Value:
-        return self._noisy(np.exp(a))
+        """Equal arguments have equal errors: a rate that is fixed is rounded the same way at every token, so that errors
+        of its powers add up.
+        """
+        if a.size > SMALL:
+            return self._noisy(np.exp(a))
+        key = (a.shape, a.tobytes())
+        if key not in self._exponentials:
+            self._exponentials[key] = self._noisy(np.exp(a))
+        return self._exponentials[key]
 
     def logarithm(self, a: Value) -> Value:
         return self._noisy(np.log(a))
