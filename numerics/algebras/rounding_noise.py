@@ -81,8 +81,8 @@ class RoundingNoise(Floats):
         return self._noisy(np.sqrt(a))
 
     def exponential(self, a: Value) -> Value:
-        """Equal arguments have equal errors: a rate that is fixed is rounded the same way at every token, so that errors
-        of its powers add up.
+        """Equal arguments have equal errors: a rate that is fixed is rounded the same way at every token, so that
+        errors of its powers add up.
         """
         if a.size > SMALL:
             return self._noisy(np.exp(a))
