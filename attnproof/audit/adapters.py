@@ -125,8 +125,6 @@ def low_rank_pair(function: Kernel) -> Kernel:
     """RWKV-7's transition as Diag(w) + alpha beta^T with alpha = -kappa, beta = kappa . a."""
 
     def kernel(r: Any, k: Any, kappa: Any, v: Any, w: Any, a: Any, initial_state: Any = None) -> Any:
-        heads = v.shape[2]
-        r, k, kappa = (x.repeat_interleave(heads // x.shape[2], dim=2) for x in (r, k, kappa))
         return function(q=r, k=k, v=v, alpha=-kappa, beta=kappa * a, gk=w, initial_state=initial_state)
 
     return kernel
@@ -136,8 +134,6 @@ def rwkv7_recurrence(function: Kernel) -> Kernel:
     """The same under the names of rwkv7-hf, which takes gates and no logarithms, and always a state."""
 
     def kernel(r: Any, k: Any, kappa: Any, v: Any, w: Any, a: Any, initial_state: Any) -> Any:
-        heads = v.shape[2]
-        r, k, kappa = (x.repeat_interleave(heads // x.shape[2], dim=2) for x in (r, k, kappa))
         return function(r, w.exp(), k, v, -kappa, kappa * a, initial_state)
 
     return kernel
@@ -147,8 +143,6 @@ def rwkv7_kernel(function: Kernel) -> Kernel:
     """The same under the names of fla-core's kernels, a = -kappa and b = kappa . a."""
 
     def kernel(r: Any, k: Any, kappa: Any, v: Any, w: Any, a: Any, initial_state: Any = None, **constants: Any) -> Any:
-        heads = v.shape[2]
-        r, k, kappa = (x.repeat_interleave(heads // x.shape[2], dim=2) for x in (r, k, kappa))
         return function(r=r, w=w, k=k, v=v, a=-kappa, b=kappa * a, initial_state=initial_state, **constants)
 
     return kernel

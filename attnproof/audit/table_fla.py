@@ -16,6 +16,7 @@ FLA = Library("fla-core", "fla", "0.6.0", by_file=True)
 FINAL = {"output_final_state": True}
 REPEATED = heads_repeated("q", "k")
 COMBA = heads_repeated("q", "k", "p")
+RWKV7_REPEATED = heads_repeated("r", "k", "kappa")
 SCALED = Argument("", "Q", "b t h k", scaled=True)
 DELTA = {
     "q": SCALED,
@@ -206,7 +207,7 @@ SUBJECTS = (
         "generalized_delta_rule.dplr.naive:dplr_recurrence",
         "rwkv7",
         layout=RWKV7,
-        adapter=composed(heads_first, adapters.low_rank_pair),
+        adapter=composed(heads_first, adapters.low_rank_pair, RWKV7_REPEATED),
         called="RWKV-7 with alpha = -kappa, beta = kappa . a; heads before tokens",
     ),
     _subject(
@@ -214,7 +215,7 @@ SUBJECTS = (
         "generalized_delta_rule.dplr.naive:dplr_chunkwise",
         "rwkv7",
         layout=RWKV7,
-        adapter=composed(heads_first, padded(32), adapters.low_rank_pair),
+        adapter=composed(heads_first, padded(32), adapters.low_rank_pair, RWKV7_REPEATED),
         called="RWKV-7 with alpha = -kappa, beta = kappa . a; heads before tokens; padded to a multiple of the block",
         chunk_size=32,
     ),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from attnproof.audit import adapters, scans, state_space
-from attnproof.audit.adapters import heads_repeated
+from attnproof.audit.adapters import composed, heads_repeated
 from attnproof.audit.subjects import Expected, Instead, Library, Subject, another_formula
+from attnproof.audit.table_fla import RWKV7_REPEATED
 from attnproof.audit.table_transformers import AS_MAMBA2, MAMBA2
 from attnproof.oracle.conventions import linear, log
 
@@ -57,7 +58,7 @@ SUBJECTS = (
             "a": linear("b t g k", "a"),
             "initial_state": linear("n g k v", "S"),
         },
-        adapters.rwkv7_recurrence,
+        composed(adapters.rwkv7_recurrence, RWKV7_REPEATED),
         "a = -kappa, b = kappa . a, gates and no logarithms",
     ),
     Subject(

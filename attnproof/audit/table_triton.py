@@ -9,12 +9,12 @@ from attnproof.audit import adapters, fixed_decay
 from attnproof.audit.adapters import composed, heads_repeated, without_gradients
 from attnproof.audit.stated import Stated
 from attnproof.audit.subjects import NOTHING, Adapter, Expected, Library, Subject, as_it_is
-from attnproof.audit.table_fla import COMBA, HEADS, REPEATED, RWKV7
+from attnproof.audit.table_fla import COMBA, HEADS, REPEATED, RWKV7, RWKV7_REPEATED
 from attnproof.oracle.conventions import Layout, linear
 
 FLA = Library("fla-core", "fla", "0.6.0", triton="3.7.1")
 UNSCALED_RWKV7 = RWKV7 | {"r": linear("b t h k", "R")}
-RECEPTANCES = heads_repeated("r", "k")
+RWKV6_REPEATED = heads_repeated("r", "k")
 HALF = "in float16 with sums in float32, since it refuses float32"
 FORWARD = f"{HEADS}; forward only, since its backward pass raises NotImplementedError"
 
@@ -50,25 +50,14 @@ def _kernel(
 SUBJECTS: tuple[Subject, ...] = (
     _kernel("chunk_linear_attn", "linear_attn.chunk", "linear_attention", normalize=False),
     _kernel("fused_chunk_linear_attn", "linear_attn.fused_chunk", "linear_attention", normalize=False),
-    _kernel(
-        "fused_recurrent_linear_attn",
-        "linear_attn.fused_recurrent",
-        "linear_attention",
-        normalize=False,
-    ),
+    _kernel("fused_recurrent_linear_attn", "linear_attn.fused_recurrent", "linear_attention", normalize=False),
     _kernel("chunk_simple_gla", "simple_gla.chunk", "decay"),
     _kernel("fused_chunk_simple_gla", "simple_gla.fused_chunk", "decay"),
     _kernel("fused_recurrent_simple_gla", "simple_gla.fused_recurrent", "decay"),
     _kernel("parallel_simple_gla", "simple_gla.parallel", "decay"),
     _kernel("chunk_gla", "gla.chunk", "gla"),
     _kernel("fused_recurrent_gla", "gla.fused_recurrent", "gla"),
-    _kernel(
-        "chunk_delta_rule",
-        "delta_rule.chunk",
-        "deltanet",
-        called=f"{HEADS}; {HALF}",
-        dtype="float16",
-    ),
+    _kernel("chunk_delta_rule", "delta_rule.chunk", "deltanet", called=f"{HEADS}; {HALF}", dtype="float16"),
     _kernel("fused_recurrent_delta_rule", "delta_rule.fused_recurrent", "deltanet"),
     _kernel("chunk_gated_delta_rule", "gated_delta_rule.chunk", "gated_deltanet"),
     _kernel(
@@ -105,12 +94,12 @@ SUBJECTS: tuple[Subject, ...] = (
         called=FORWARD,
         arrays="numpy",
     ),
-    _kernel("chunk_rwkv6", "rwkv6.chunk", "rwkv6", RECEPTANCES),
+    _kernel("chunk_rwkv6", "rwkv6.chunk", "rwkv6", RWKV6_REPEATED),
     _kernel(
         "fused_recurrent_rwkv6",
         "rwkv6.fused_recurrent",
         "rwkv6",
-        RECEPTANCES,
+        RWKV6_REPEATED,
         expected=Expected(
             frozenset({"gradients"}),
             "A loss on the last state has no part in the derivatives by k, v and w: `backward(ctx, do, dht)` doesn't "
@@ -123,7 +112,7 @@ SUBJECTS: tuple[Subject, ...] = (
         "chunk_rwkv7",
         "rwkv7.chunk",
         "rwkv7",
-        adapters.rwkv7_kernel,
+        composed(adapters.rwkv7_kernel, RWKV7_REPEATED),
         UNSCALED_RWKV7,
         "a = -kappa, b = kappa . a",
         scale=1.0,
@@ -133,7 +122,7 @@ SUBJECTS: tuple[Subject, ...] = (
         "fused_recurrent_rwkv7",
         "rwkv7.fused_recurrent",
         "rwkv7",
-        composed(adapters.rwkv7_kernel, without_gradients),
+        composed(adapters.rwkv7_kernel, RWKV7_REPEATED, without_gradients),
         UNSCALED_RWKV7,
         "a = -kappa, b = kappa . a; forward only, since its backward pass raises NotImplementedError",
         arrays="numpy",
@@ -165,6 +154,5 @@ SUBJECTS: tuple[Subject, ...] = (
         called="its own decays 1 - 2^(-5 - h); no rotation; scale = 1",
         forms=("recurrence", "chunkwise"),
         fixed=fixed_decay.retention_gates,
-        states=1,
     ),
 )
