@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from operator import add, matmul
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from attnproof.device_evidence import Device, OnDevice, find_device
 from attnproof.implementation_cases import Arrays, Case, as_stated, drawn, environment, named, statement
 from attnproof.oracle.conventions import convention_of
 from attnproof.triton_on_cpu import interpret_triton
+from benchmarks.torch_kernels import in_rounds
 from derivations.language.forms import Form
 from derivations.language.symbols import d_k, d_v, n
 from gpu.registry import Implementation, implementations
@@ -148,25 +149,16 @@ def limits(library: OnDevice, dtypes: Sequence[str], size: int, rounds: int) -> 
     rates, bandwidth = {}, 0.0
     for dtype in dtypes:
         x = library.convert(square, dtype)
-        products = [_seconds(lambda x=x: x @ x, library) for _ in range(rounds + 1)][1:]  # type: ignore[misc]
-        copies = [_seconds(lambda x=x: x + 0, library) for _ in range(rounds + 1)][1:]  # type: ignore[misc]
-        rates[dtype] = 2 * size**3 / median(products)
-        bandwidth = max(bandwidth, 2 * x.nbytes / median(copies))
+        times = in_rounds({"product": partial(matmul, x, x), "copy": partial(add, x, 0)}, rounds, library.device)
+        rates[dtype] = 2 * size**3 / median(times["product"])
+        bandwidth = max(bandwidth, 2 * x.nbytes / median(times["copy"]))
     return Limits(bandwidth, rates)
-
-
-def _seconds(call: Callable[[], Any], library: OnDevice) -> float:
-    library.synchronise()
-    begun = perf_counter()
-    call()
-    library.synchronise()
-    return perf_counter() - begun
 
 
 def compared(derivation: str, device: Device, case: Case, narrow: str, reached: Limits, rounds: int) -> list[Any]:
     """A row for each contender; one that raises is a row that says so, and the others go on."""
     rows: list[dict[str, Any]] = []
-    running: dict[str, Callable[[], float]] = {}
+    running: dict[str, Callable[[], Any]] = {}
     for x in contenders(derivation, device, narrow):
         row = {"derivation": derivation, "what": x.name, "dtype": x.dtype, "tokens": case.tokens}
         arrays = x.arrays(drawn(x.implementation, case, x.dtype))
@@ -176,21 +168,11 @@ def compared(derivation: str, device: Device, case: Case, narrow: str, reached: 
         except Exception as error:  # whatever a library's kernel raises on this device
             rows.append(row | {"failure": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"})
             continue
-        running[x.name] = partial(_seconds, partial(x.call, arrays), x.library)
+        running[x.name] = partial(x.call, arrays)
         rows.append(row)
-    times = _in_rounds(running, rounds)
+    times = in_rounds(running, rounds, device.libraries["torch"].device)
     first = times.get(rows[0]["what"])
     return [row | _measured(row, times.get(row["what"]), first, case, reached) for row in rows]
-
-
-def _in_rounds(running: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Each timed after an uncounted call of its own."""
-    times: dict[str, list[float]] = {name: [] for name in running}
-    for _ in range(rounds):
-        for name, timed in running.items():
-            timed()
-            times[name].append(timed())
-    return times
 
 
 def _measured(
