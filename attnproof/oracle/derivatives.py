@@ -116,7 +116,7 @@ def _by_autograd(trial: Trial, form: Form, of_output: np.ndarray) -> Derivatives
     how = replace(trial.roundings, computed={**dict.fromkeys(inputs, once), **trial.roundings.computed})
     tolerances = tolerances_of_values(values, trial.env, how, np.random.default_rng((trial.case.seed, 3)))
     whole = _differentiated(form, trial.env, inputs, of_output)
-    of_scores = _of_cancelled_scores(trial, form, of_output)
+    of_scores = _of_cancelled_scores(trial, form, inputs, of_output)
     allowed = [np.maximum(x, of_scores.get(str(name), 0.0)) for name, x in zip(inputs, tolerances, strict=True)]
     return dict(zip(inputs, zip(whole, allowed, strict=True), strict=True))
 
@@ -129,7 +129,7 @@ def _by_what_is_given(derivative: np.ndarray, x: Any, own: Mapping[Any, Any], tr
     return derivative * np.divide(used, right, out=np.ones(used.shape), where=right != 0)
 
 
-def _of_cancelled_scores(trial: Trial, form: Form, of_output: np.ndarray) -> dict[str, np.ndarray]:
+def _of_cancelled_scores(trial: Trial, form: Form, inputs: list[Any], of_output: np.ndarray) -> dict[str, np.ndarray]:
     """How far derivatives by queries and keys may be off since those by their scores are differences, per row.
 
     Of a softmax, dA_ij = p_ij (do_i^T v_j - do_i^T o_i): where one token has nearly all the weight, that is the
@@ -143,7 +143,6 @@ def _of_cancelled_scores(trial: Trial, form: Form, of_output: np.ndarray) -> dic
     longest = lengths["K"].max(axis=-1, keepdims=True)
     along_queries = off * lengths["Q"]
     weights = np.broadcast_to(along_queries[..., None], of_output.shape)
-    inputs = [x for x, value in trial.env.items() if not isinstance(value, int)]
     seen = dict(zip(map(str, inputs), _differentiated(form, trial.env, inputs, weights), strict=True))["V"]
     behind = np.flip(np.cumsum(np.flip(along_queries**2, axis=-1), axis=-1), axis=-1) ** 0.5 * longest
     rows = {"Q": off * longest, "K": abs(seen).max(axis=-1), "W": behind}

@@ -103,7 +103,7 @@ class Trial:
             )
         return errors
 
-    @property
+    @cached_property
     def roundings(self) -> Roundings:
         """How the kernel may round."""
         subject = self.subject
@@ -112,7 +112,7 @@ class Trial:
     @cached_property
     def computed_by_the_kernel(self) -> frozenset[Any]:
         """The inputs of the statement that aren't what the kernel is given."""
-        return frozenset({*self.rounded_by_the_kernel(), *self.cumulated})
+        return frozenset({*self.roundings.computed, *self.roundings.cumulated})
 
     @property
     def gates(self) -> list[Any]:
