@@ -15,6 +15,7 @@ from torch import Tensor
 import attnproof
 from attnproof.implementation_cases import called
 from attnproof.oracle import gradient_tolerances
+from attnproof.oracle.calls import causality
 from attnproof.oracle.conventions import WrongConvention, convention_of, parameters
 from attnproof.oracle.gradients import gradient_gaps
 from attnproof.oracle.subject import Subject
@@ -247,3 +248,23 @@ def test_scores_cancelled_with_a_rounded_output_are_honest() -> None:
     gaps = [gradient_gaps(subject, replace(case, seed=seed), "output") for seed in range(6)]
     assert max(x.ratio for found in gaps for x in found.values()) < 0.6, gaps
     assert all(x.tested for found in gaps for x in found.values())
+
+
+@pytest.mark.parametrize("from_the_end", [False, True])
+def test_strong_gates_behind_weak_ones_change_no_earlier_token(from_the_end: bool) -> None:
+    """Summed up from the end, weak gates drown in the strong ones behind them, which is no honest rounding."""
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
+        q, k = (x.repeat_interleave(v.shape[2] // x.shape[2], 2) for x in (q, k))
+        sums = g.cumsum(1) - (g.sum(1, keepdim=True) if from_the_end else 0)
+        between = (sums[:, :, None] - sums[:, None]).permute(0, 3, 1, 2)
+        later = torch.ones(q.shape[1], q.shape[1]).triu(1).bool()
+        scores = torch.einsum("bihk,bjhk->bhij", q, k) * between.masked_fill(later, -torch.inf).exp()
+        return torch.einsum("bhij,bjhv->bihv", scores, v)
+
+    subject = Subject(kernel, convention_of(kernel, "decay", "fla"), "torch", "float32", "float32")
+    found = causality(subject, attnproof.Case(1, chunk_size=64, with_state=False))
+    assert found.verdict == ("refuted" if from_the_end else "holds"), found
+    if from_the_end:
+        assert "log gates down to -0.01" in found.message
+        assert "changes with the tokens from 96 on" in found.message
